@@ -1,0 +1,68 @@
+import type { BackendKind } from "../assignment/backend-kind.ts";
+import type { BackendIndependentEnvironment } from "../assignment/executor-environment.ts";
+import type { ExecutorMetadata } from "../assignment/executor-metadata.ts";
+
+export type ExecutorState =
+  /** Asked for; nothing of ours runs in it yet. */
+  | { readonly phase: "starting" }
+  | { readonly phase: "running" }
+  /** Nothing of it runs any more, for the reason given; it still has to be deleted. */
+  | { readonly phase: "ended"; readonly reason: string };
+
+/** The one-shot Pod, VM or process of one attempt. */
+export type Executor = {
+  readonly name: string;
+  readonly metadata: ExecutorMetadata;
+  readonly state: ExecutorState;
+  /** Milliseconds since the epoch. */
+  readonly createdAt: number;
+};
+
+/** Something of ours whose metadata does not hold: reported, takes a slot, stops nothing. */
+export type InvalidExecutor = { readonly name: string; readonly reason: string };
+
+export type ExecutorRequest = {
+  readonly metadata: ExecutorMetadata;
+  readonly environment: BackendIndependentEnvironment;
+};
+
+export type Binding =
+  | { readonly bound: true }
+  /** What the identity is bound to (a Pod's node, a VM's agent) is not known yet: ask again. */
+  | { readonly bound: false };
+
+/**
+ * Where executors run. Every list is filtered by the owner, every destructive call checks it again. Calls reject
+ * with BackendError; the worker and the reconciler try again according to its kind.
+ */
+export type Backend = {
+  readonly kind: BackendKind;
+  /** All executors of this owner and kind, with those that do not validate apart. */
+  list(signal: AbortSignal): Promise<{
+    readonly executors: readonly Executor[];
+    readonly invalid: readonly InvalidExecutor[];
+  }>;
+  /** Creates the executor, or finds it by its name: success only if its metadata is the same and it lives. */
+  create(request: ExecutorRequest, signal: AbortSignal): Promise<Executor>;
+  /** Gives the executor its identity; waits at most 10 s for what it is bound to. Idempotent. */
+  bindIdentity(executor: Executor, signal: AbortSignal): Promise<Binding>;
+  /** Writes down that Gitea accepted the task's result. An executor that is gone counts as marked. */
+  markTerminal(name: string, signal: AbortSignal): Promise<void>;
+  /** Ends all of its processes; it is still there, as ended. An executor that is gone or ended is no error. */
+  kill(name: string, reason: string, signal: AbortSignal): Promise<void>;
+  /** Removes it with all that it left, ending it first if it must. An executor that is gone is no error. */
+  delete(name: string, signal: AbortSignal): Promise<void>;
+  /** Calls the listener whenever an executor may have changed its state; returns how to stop that. */
+  onChange(listener: () => void): () => void;
+};
+
+/** `retryable`: the same call may go through later. `terminal`: it never will, somebody has to change something. */
+export class BackendError extends Error {
+  override readonly name = "BackendError";
+  readonly kind: "retryable" | "terminal";
+
+  constructor(kind: "retryable" | "terminal", message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.kind = kind;
+  }
+}
