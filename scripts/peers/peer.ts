@@ -1,0 +1,68 @@
+/** The real programs that demo and tests run against; one folder of the same name beside this file pins each. */
+export const peerNames = ["gitea", "gitea-runner", "nats-server"] as const;
+export type PeerName = (typeof peerNames)[number];
+
+/** Where a peer came from; `built` means that this very call built it into the cache. */
+export type PeerSource = "environment" | "path" | "cache" | "built";
+
+export type Peer = {
+  readonly name: PeerName;
+  /** Without a leading `v`. From the environment it may differ from the pin. */
+  readonly version: string;
+  /** Absolute path of the program. */
+  readonly binary: string;
+  readonly source: PeerSource;
+};
+
+/** Whether Gitea's pages work in a browser: its module brings the sources of the front end, not the built files. */
+export type WebPage = { readonly built: true } | { readonly built: false; readonly reason: string };
+
+export type GiteaPeer = Peer & {
+  /** Folder with `templates`, `options` and `public`; undefined where the binary is trusted to know its own. */
+  readonly staticRoot: string | undefined;
+  readonly webPage: WebPage;
+};
+
+/** How a peer is recognised and built. */
+export type PeerRecipe = {
+  /** Environment variable that names a binary to use instead. */
+  readonly variable: string;
+  /** Module in the peer's go.mod whose version is the pin. */
+  readonly module: string;
+  /** Go package that is built. */
+  readonly package: string;
+  readonly tags: readonly string[];
+  /** Linker flags that make `--version` tell the pin. */
+  readonly linkerFlags: (version: string) => string;
+};
+
+const giteaTags = ["sqlite", "sqlite_unlock_notify"];
+
+export const peerRecipes: Readonly<Record<PeerName, PeerRecipe>> = {
+  gitea: {
+    variable: "GITEA_BINARY",
+    module: "gitea.dev",
+    package: "gitea.dev",
+    tags: giteaTags,
+    linkerFlags: (version) => `-X main.Version=${version} -X 'main.Tags=${giteaTags.join(" ")}'`,
+  },
+  "gitea-runner": {
+    variable: "GITEA_RUNNER_BINARY",
+    module: "gitea.com/gitea/runner",
+    package: "gitea.com/gitea/runner",
+    tags: [],
+    linkerFlags: (version) => `-X gitea.com/gitea/runner/internal/pkg/ver.version=v${version}`,
+  },
+  "nats-server": {
+    variable: "NATS_SERVER_BINARY",
+    module: "github.com/nats-io/nats-server/v2",
+    package: "github.com/nats-io/nats-server/v2",
+    tags: [],
+    linkerFlags: () => "",
+  },
+};
+
+/** Whether a word, for instance from the command line, names a peer. */
+export function isPeerName(word: string): word is PeerName {
+  return (peerNames as readonly string[]).includes(word);
+}

@@ -1,0 +1,38 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { PeerName } from "./peer.ts";
+import { peerRecipes } from "./peer.ts";
+
+export type Pin = {
+  /** Without the leading `v`. */
+  readonly version: string;
+  /** The Go release that the peer's go.mod asks for at least. */
+  readonly goVersion: string;
+  /** Folder with the peer's go.mod and go.sum. */
+  readonly folder: string;
+};
+
+/** Reads a peer's pinned version from its go.mod. */
+export async function readPin(name: PeerName): Promise<Pin> {
+  const folder = join(import.meta.dirname, name);
+  const goMod = await readFile(join(folder, "go.mod"), "utf8");
+  const { module } = peerRecipes[name];
+  const version = /v(\S+)/.exec(moduleLine(goMod, module))?.[1];
+  const goVersion = /^go (\S+)$/m.exec(goMod)?.[1];
+  if (version === undefined || goVersion === undefined) {
+    throw new Error(`${join(folder, "go.mod")} names no version of ${module}, or none of Go`);
+  }
+  return { version, goVersion, folder };
+}
+
+/** What follows the module's path in its `require` line. */
+function moduleLine(goMod: string, module: string): string {
+  for (const line of goMod.split("\n")) {
+    const words = line
+      .trim()
+      .replace(/^require\s+/, "")
+      .split(/\s+/);
+    if (words[0] === module && words[1]?.startsWith("v") === true) return words[1];
+  }
+  return "";
+}
