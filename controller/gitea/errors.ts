@@ -1,0 +1,38 @@
+import { ConnectError } from "@connectrpc/connect";
+
+/**
+ * What Gitea meant by an error. It answers Connect code `unknown` for nearly everything, so the text decides;
+ * a proxy in front, or a later Gitea, may use real codes, which are then transient here on purpose.
+ *
+ * - `unregistered`: our runner row is gone or the token is wrong. Fatal for the registration, not for the call.
+ * - `gone`: the task is not ours or no longer exists. Terminal for the task.
+ * - `log-archived`: the task's log is closed. Terminal for its rows; they count as stored.
+ * - `transient`: anything else. The caller tries again.
+ */
+export type GiteaFault = "unregistered" | "gone" | "log-archived" | "transient";
+
+export class GiteaError extends Error {
+  override readonly name = "GiteaError";
+  readonly fault: GiteaFault;
+
+  constructor(fault: GiteaFault, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.fault = fault;
+  }
+}
+
+const faults: readonly (readonly [RegExp, GiteaFault])[] = [
+  [/unregistered runner$/, "unregistered"],
+  [/Runner is deleted$/, "unregistered"],
+  [/invalid runner for task/, "gone"],
+  // Not "pick task: … resource does not exist": a deleted run in the way of FetchTask says nothing of a task.
+  [/(update|get) task: .*resource does not exist/, "gone"],
+  [/log file has been archived/, "log-archived"],
+];
+
+/** The one place where a failed call to Gitea becomes an error of ours; `doing` says what was tried. */
+export function fromGitea(doing: string, error: unknown): GiteaError {
+  const { rawMessage, code } = ConnectError.from(error);
+  const fault = faults.find(([text]) => text.test(rawMessage))?.[1] ?? "transient";
+  return new GiteaError(fault, `${doing} (code ${code})`, { cause: error });
+}

@@ -1,0 +1,57 @@
+import { parse } from "yaml";
+import type { Task } from "../../proto/gen/runner/v1/runner_pb.ts";
+import { assignmentId, type Assignment } from "../assignment/assignment.ts";
+import { InvalidAssignmentError } from "../assignment/errors.ts";
+import { requirementOf } from "../assignment/requirements.ts";
+import { IdentityError } from "../identity/errors.ts";
+import { jobIdentity } from "../identity/job-identity.ts";
+
+export type TaskReading =
+  | { readonly ok: true; readonly assignment: Assignment }
+  /** The task cannot be run here, ever; the reason is for the person who wrote the workflow. */
+  | { readonly ok: false; readonly reason: string };
+
+/** Makes an assignment of a task: backend from the payload's `runs-on`, identity from the task's context alone. */
+export function readTask(trustDomain: string, task: Task): TaskReading {
+  const runsOn = runsOnOf(task.workflowPayload);
+  const requirement = requirementOf(runsOn ?? []);
+  if (!requirement.ok) return { ok: false, reason: requirement.reason };
+  try {
+    const identity = jobIdentity(trustDomain, task.context ?? {});
+    const id = assignmentId(task.id);
+    return { ok: true, assignment: { id, taskId: task.id, backend: requirement.backend, ...identity } };
+  } catch (error) {
+    if (error instanceof IdentityError || error instanceof InvalidAssignmentError)
+      return { ok: false, reason: error.message };
+    throw error;
+  }
+}
+
+/**
+ * `runs-on` of the only job in a payload, the one place where a runner can read it: a label, a list, or a
+ * mapping with `labels`. Undefined if the payload has none or is no workflow; an expression that Gitea left
+ * unevaluated is an ordinary label here, which nobody offers.
+ */
+export function runsOnOf(payload: Uint8Array | undefined): readonly string[] | undefined {
+  let workflow: unknown;
+  try {
+    workflow = parse(Buffer.from(payload ?? []).toString("utf8"), { maxAliasCount: 100 });
+  } catch {
+    return undefined;
+  }
+  const jobs = fieldOf(workflow, "jobs");
+  const [job, another] = typeof jobs === "object" && jobs !== null ? Object.values(jobs) : [];
+  if (another !== undefined) return undefined;
+  return labelsOf(fieldOf(job, "runs-on"));
+}
+
+function labelsOf(runsOn: unknown): readonly string[] | undefined {
+  if (typeof runsOn === "string") return [runsOn];
+  if (Array.isArray(runsOn)) return runsOn.filter((label) => typeof label === "string");
+  const labels = fieldOf(runsOn, "labels");
+  return labels === undefined ? undefined : labelsOf(labels);
+}
+
+function fieldOf(value: unknown, key: string): unknown {
+  return typeof value === "object" && value !== null ? Reflect.get(value, key) : undefined;
+}

@@ -1,0 +1,17 @@
+/** Whether an error is this signal's own abort coming back. */
+export function isAbortOf(signal: AbortSignal, error: unknown): boolean {
+  return signal.aborted && error === signal.reason;
+}
+
+/** Settles as the promise does, or rejects with the signal's reason as soon as it is aborted. */
+export async function abortable<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  signal.throwIfAborted();
+  const aborted = Promise.withResolvers<never>();
+  const abort = () => aborted.reject(signal.reason);
+  signal.addEventListener("abort", abort, { once: true });
+  try {
+    return await Promise.race([promise, aborted.promise]);
+  } finally {
+    signal.removeEventListener("abort", abort);
+  }
+}
