@@ -1,6 +1,8 @@
 import "reflect-metadata";
 import { randomBytes, X509Certificate, webcrypto } from "node:crypto";
+import type { MessageInitShape } from "@bufbuild/protobuf";
 import * as x509 from "@peculiar/x509";
+import type { X509SVIDSchema } from "../../proto/gen/spiffe/workload_pb.ts";
 
 const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" } as const;
 const minuteMs = 60_000;
@@ -26,6 +28,8 @@ export type TestLeaf = {
   readonly keyDer: Uint8Array;
   readonly keyPem: string;
 };
+
+export type X509SvidInit = MessageInitShape<typeof X509SVIDSchema>;
 
 export type LeafOptions = {
   readonly uris?: readonly string[];
@@ -111,6 +115,16 @@ export async function issueLeaf(ca: TestCa, id: string, options: LeafOptions = {
     chainPem: chain.map((der) => new X509Certificate(der).toString()).join(""),
     keyDer,
     keyPem: `-----BEGIN PRIVATE KEY-----\n${keyDer.toString("base64")}\n-----END PRIVATE KEY-----\n`,
+  };
+}
+
+/** An SVID as the Workload API sends it, with the bundle of these CAs. */
+export function svidMessage(id: string, leaf: TestLeaf, ...bundle: readonly TestCa[]): X509SvidInit {
+  return {
+    spiffeId: id,
+    x509Svid: leaf.chainDer,
+    x509SvidKey: leaf.keyDer,
+    bundle: Buffer.concat(bundle.map(({ der }) => der)),
   };
 }
 
