@@ -1,36 +1,34 @@
-import { chmod, mkdir, realpath, stat } from "node:fs/promises";
+import { randomUUID } from "node:crypto";
+import { chmod, mkdir, realpath, rename, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { copyOneFile, copyTree } from "./copy-tree.ts";
 
 /**
  * Puts a program into a folder where other users can run it (a cache below a home folder of mode 0700 cannot be entered by them)
- * and returns its path there. The folder's parents have to be open to others already. What is there already is kept.
+ * and returns its path there. The folder's parents have to be open to others already. One that is there already is replaced, also
+ * while it runs.
  */
 export async function stageBinary(source: string, folder: string): Promise<string> {
   await openFolder(folder);
   const target = join(folder, basename(source));
-  if (!(await exists(target))) await copyOneFile(await realpath(source), target, "link");
+  const fresh = `${target}.${randomUUID()}`;
+  await copyOneFile(await realpath(source), fresh, "link");
+  await rename(fresh, target);
+  // A rename onto another link of the same file does nothing.
+  await rm(fresh, { force: true });
   return target;
 }
 
-/** The same for a folder of files that are only read. */
+/** The same for a folder of files that are only read; nobody may be reading the one that is there. */
 export async function stageFolder(source: string, folder: string, name: string): Promise<string> {
   await openFolder(folder);
   const target = join(folder, name);
-  if (!(await exists(target))) await copyTree(source, target, "link");
+  await rm(target, { recursive: true, force: true });
+  await copyTree(source, target, "link");
   return target;
 }
 
 async function openFolder(folder: string): Promise<void> {
   await mkdir(folder, { recursive: true, mode: 0o755 });
   await chmod(folder, 0o755);
-}
-
-async function exists(path: string): Promise<boolean> {
-  try {
-    await stat(path);
-    return true;
-  } catch {
-    return false;
-  }
 }

@@ -1,0 +1,46 @@
+import * as z from "zod";
+
+/** Whom to ask, and as whom. */
+export type GiteaApi = {
+  /** Without a slash at the end. */
+  readonly url: string;
+  /** An access token. */
+  readonly token: string;
+};
+
+export type GiteaRequest = {
+  readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+  /** Below `/api/v1`, with a leading slash. */
+  readonly path: string;
+  /** Sent as JSON. */
+  readonly body?: unknown;
+};
+
+const answerDeadlineMs = 30_000;
+
+/** Asks Gitea's REST API and parses the answer. Rejects with the status and Gitea's message when it says no. */
+export async function askGitea<T>(
+  api: GiteaApi,
+  request: GiteaRequest,
+  schema: z.ZodType<T>,
+  signal: AbortSignal,
+): Promise<T> {
+  return schema.parse(JSON.parse(await askGiteaForText(api, request, signal)));
+}
+
+/** The same for answers that are no JSON, or none at all. */
+export async function askGiteaForText(
+  api: GiteaApi,
+  request: GiteaRequest,
+  signal: AbortSignal,
+): Promise<string> {
+  const response = await fetch(`${api.url}/api/v1${request.path}`, {
+    method: request.method,
+    headers: { authorization: `token ${api.token}`, "content-type": "application/json" },
+    body: request.body === undefined ? null : JSON.stringify(request.body),
+    signal: AbortSignal.any([signal, AbortSignal.timeout(answerDeadlineMs)]),
+  });
+  const text = await response.text();
+  if (response.ok) return text;
+  throw new Error(`${request.method} ${request.path}: ${response.status} ${text.slice(0, 500)}`);
+}
