@@ -6,10 +6,10 @@ import {
   type UpdateTaskResponse,
 } from "../../proto/gen/runner/v1/runner_pb.ts";
 import type { StepRecord, TaskResult } from "../assignment/record.ts";
-import { GiteaError } from "./errors.ts";
+import { GiteaError } from "../protocol/errors.ts";
 import type { RunnerClient } from "./runner-client.ts";
-import { wireSteps } from "./steps.ts";
-import { taskResultOf, wireResult } from "./task-result.ts";
+import { wireSteps } from "../protocol/steps.ts";
+import { taskResultOf, wireResult } from "../protocol/task-result.ts";
 
 export type End = {
   readonly taskId: bigint;

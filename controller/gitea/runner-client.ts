@@ -13,7 +13,7 @@ import {
   type UpdateTaskResponse,
 } from "../../proto/gen/runner/v1/runner_pb.ts";
 import { actionsPath } from "../assignment/executor-call.ts";
-import { fromGitea } from "./errors.ts";
+import { fromGitea } from "../protocol/errors.ts";
 
 /** Gitea as a registered runner sees it. Every call rejects with GiteaError; the caller decides on a retry. */
 export type RunnerClient = {

@@ -1,0 +1,59 @@
+import { Code, ConnectError } from "@connectrpc/connect";
+import { callHeaders } from "../assignment/executor-call.ts";
+import { currentAttempt, type AssignmentRecord } from "../assignment/record.ts";
+import { verifyCapability, type Attempt } from "../identity/capability.ts";
+import type { KeyRing } from "../identity/key-ring.ts";
+
+/** Who is at the other end of the connection, as the TLS layer found out once for the session. */
+export type Peer =
+  { readonly ok: true; readonly id: string } | { readonly ok: false; readonly reason: string };
+
+/** A call whose SVID and capability name one attempt of one assignment. */
+export type Caller = {
+  readonly assignmentId: string;
+  readonly spiffeId: string;
+  readonly attempt: Attempt;
+  readonly instance: string;
+};
+
+/**
+ * Reads who calls from the connection's SVID and the call's headers; neither is enough alone. Throws
+ * `permission_denied`, which a bootstrap repeats until its deadline: a key that is being rotated, or a
+ * controller that has the wrong key file for a moment, must not cost a job.
+ */
+export function callerOf(keyRing: KeyRing, peer: Peer | undefined, headers: Headers): Caller {
+  if (peer === undefined) throw new ConnectError("no client certificate", Code.Unauthenticated);
+  if (!peer.ok) throw new ConnectError(peer.reason, Code.PermissionDenied);
+  const assignmentId = headers.get(callHeaders.assignmentId) ?? "";
+  const subject = { assignmentId, spiffeId: peer.id };
+  const attempt = verifyCapability(keyRing, headers.get(callHeaders.capability) ?? "", subject);
+  if (attempt === undefined)
+    throw new ConnectError(`no key verifies the capability for ${peer.id}`, Code.PermissionDenied);
+  const instance = headers.get(callHeaders.instance) ?? "";
+  if (!/^[0-9a-f]{32}$/.test(instance))
+    throw new ConnectError(`the header ${callHeaders.instance} is missing`, Code.InvalidArgument);
+  return { ...subject, attempt, instance };
+}
+
+/**
+ * Admits a caller to an assignment's record, if its attempt is the current one. Throws `unavailable` while the
+ * record does not know better yet, and `unauthenticated`, which ends a bootstrap, only on the record's word.
+ */
+export function admit(caller: Caller, record: AssignmentRecord | undefined): AssignmentRecord {
+  const current = record === undefined ? undefined : currentAttempt(record);
+  if (record === undefined || (current === undefined && record.phase.name !== "finished"))
+    throw new ConnectError(`${caller.assignmentId} is not known yet`, Code.Unavailable);
+  if (current?.number !== caller.attempt.number || current.nonce !== caller.attempt.nonce)
+    throw superseded(caller, "another attempt has taken its place");
+  if (record.phase.name === "claimed" && record.phase.claim.instance !== caller.instance)
+    throw superseded(caller, "another instance has claimed the task");
+  return record;
+}
+
+/** The final refusal: this bootstrap will never be needed again. */
+export function superseded(caller: Caller, why: string): ConnectError {
+  return new ConnectError(
+    `attempt ${caller.attempt.number} of ${caller.assignmentId}: ${why}`,
+    Code.Unauthenticated,
+  );
+}

@@ -1,0 +1,94 @@
+import { create } from "@bufbuild/protobuf";
+import { Code, ConnectError, type HandlerContext, type ServiceImpl } from "@connectrpc/connect";
+import {
+  DeclareResponseSchema,
+  FetchTaskResponseSchema,
+  type RunnerService,
+  type Task,
+} from "../../proto/gen/runner/v1/runner_pb.ts";
+import { callHeaders } from "../assignment/executor-call.ts";
+import type { AssignmentRecord } from "../assignment/record.ts";
+import type { KeyRing } from "../identity/key-ring.ts";
+import { describeError } from "../platform/errors.ts";
+import { createKeyedQueue } from "../platform/keyed-queue.ts";
+import type { Logger } from "../platform/logger.ts";
+import { admit, callerOf, superseded, type Caller, type Peer } from "./admit.ts";
+import { createUpdateLog, type UpdateLogOptions } from "./update-log.ts";
+import { createUpdateTask, type UpdateTaskOptions } from "./update-task.ts";
+
+type Live = { readonly record: AssignmentRecord; readonly compressedTask?: Uint8Array };
+
+export type RunnerServiceOptions = Omit<UpdateTaskOptions, "change" | "gitea"> & {
+  readonly keyRing: KeyRing;
+  readonly peerOf: (context: HandlerContext) => Peer | undefined;
+  readonly assignments: {
+    /** Only if both the id and the SPIFFE ID are the assignment's. */
+    resolve(id: string, spiffeId: string): Live | undefined;
+    within<T>(id: string, work: () => Promise<T>): Promise<T>;
+    readonly change: UpdateTaskOptions["change"];
+  };
+  readonly gitea: UpdateTaskOptions["gitea"] & UpdateLogOptions;
+  readonly readTask: (compressedTask: Uint8Array) => Promise<Task>;
+  readonly log: Logger;
+};
+
+/**
+ * An admitted call is carried out to its end even if the executor hangs up: a result that Gitea has taken is
+ * to be recorded. Longer than any single call to Gitea.
+ */
+const callDeadlineMs = 30_000;
+
+/**
+ * Gitea's RunnerService for executors: each sees its own task and nothing else. All tasks belong to one runner
+ * in Gitea's eyes, so the checks here are the only wall between jobs.
+ */
+export function createRunnerService(options: RunnerServiceOptions): ServiceImpl<typeof RunnerService> {
+  const { assignments, log } = options;
+  const updateTask = createUpdateTask({ ...options, change: assignments.change });
+  const updateLog = createUpdateLog(options.gitea);
+  const logLanes = createKeyedQueue();
+
+  const admitted = (context: HandlerContext): Live & { readonly caller: Caller } => {
+    try {
+      const caller = callerOf(options.keyRing, options.peerOf(context), context.requestHeader);
+      const live = assignments.resolve(caller.assignmentId, caller.spiffeId);
+      return { ...live, record: admit(caller, live?.record), caller };
+    } catch (error) {
+      log.info({ method: context.method.name, error: describeError(error) }, "caller refused");
+      throw error;
+    }
+  };
+
+  return {
+    register: () => {
+      throw new ConnectError("an executor is never registered", Code.PermissionDenied);
+    },
+    declare: ({ labels, version }, context) => {
+      const { caller } = admitted(context);
+      return create(DeclareResponseSchema, { runner: { name: caller.assignmentId, labels, version } });
+    },
+    fetchTask: async (_request, context) => {
+      const { caller, record, compressedTask } = admitted(context);
+      if (record.phase.name !== "starting") throw superseded(caller, "its task is claimed");
+      if (compressedTask === undefined)
+        throw new ConnectError("the task is not in hand yet", Code.Unavailable);
+      return create(FetchTaskResponseSchema, {
+        task: await options.readTask(compressedTask),
+        tasksVersion: 1n,
+      });
+    },
+    updateTask: (request, context) =>
+      assignments.within(admitted(context).caller.assignmentId, async () => {
+        // Asked again: what stood before this call in the queue may have changed the record.
+        const { caller, record } = admitted(context);
+        const deadline = AbortSignal.timeout(callDeadlineMs);
+        const { answer, logRows } = await updateTask(caller, record, request, deadline);
+        if (logRows !== undefined) context.responseHeader.set(callHeaders.logRows, String(logRows));
+        return answer;
+      }),
+    updateLog: (request, context) =>
+      logLanes.run(admitted(context).caller.assignmentId, () =>
+        updateLog(admitted(context).record, request, AbortSignal.timeout(callDeadlineMs)),
+      ),
+  };
+}
