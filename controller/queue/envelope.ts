@@ -1,0 +1,172 @@
+import { createCipheriv, createDecipheriv } from "node:crypto";
+import { z } from "zod";
+import { type Assignment, assignmentId } from "../assignment/assignment.ts";
+import { backendKinds } from "../assignment/backend-kind.ts";
+import type { KeyRing, Keys } from "../identity/key-ring.ts";
+
+/** A task as it is kept in the queue. */
+export type StoredTask = {
+  readonly assignment: Assignment;
+  /** When Gitea handed it out; milliseconds since the epoch. */
+  readonly fetchedAt: number;
+  /** The gzipped protobuf of Gitea's Task: holds the job's secrets and token. */
+  readonly compressedTask: Uint8Array;
+};
+
+export type Opened =
+  | ({ readonly kind: "assignment" } & StoredTask)
+  /** Sealed with a key that the ring does not hold (yet): it may be opened later. */
+  | { readonly kind: "unknown-key"; readonly keyId: string; readonly assignmentId: string }
+  /** Nobody will ever be able to read it. The id is what it claims, if it claims one. */
+  | { readonly kind: "invalid"; readonly reason: string; readonly assignmentId?: string };
+
+/*
+ * Version 1: a line of JSON, a newline, then the task in AES-256-GCM with its tag at the end. The line as it stands,
+ * byte for byte, is the associated data: who and what the message is for can be read by anyone and changed by nobody.
+ */
+const version = 1;
+const algorithm = "aes-256-gcm";
+const ivBytes = 12;
+const tagBytes = 16;
+const newline = 0x0a;
+const maxLineBytes = 16 * 1024;
+
+const lineSchema = z.object({
+  id: z.string(),
+  taskId: z.string().regex(/^[1-9][0-9]{0,18}$/),
+  backend: z.enum(backendKinds),
+  repository: z.string().min(1),
+  jobKey: z.string().min(1),
+  spiffeId: z.string().min(1),
+  trust: z.enum(["branch", "fork"]),
+  fetchedAt: z.number().int().nonnegative(),
+  key: z.string().regex(/^[0-9a-f]{8}$/),
+  iv: z.base64().length(16),
+});
+
+const versionSchema = z.object({ version: z.number() });
+
+/** Seals a task with the first key of the ring; `randomBytes` gives the initialisation vector. */
+export function seal(
+  ring: KeyRing,
+  { assignment, fetchedAt, compressedTask }: StoredTask,
+  randomBytes: (size: number) => Uint8Array,
+): Uint8Array {
+  const [keys] = ring;
+  const iv = randomBytes(ivBytes);
+  const { id, taskId, backend, repository, jobKey, spiffeId, trust } = assignment;
+  const header = {
+    version,
+    id,
+    taskId: String(taskId),
+    backend,
+    repository,
+    jobKey,
+    spiffeId,
+    trust,
+    fetchedAt,
+  };
+  const line = Buffer.from(
+    JSON.stringify({ ...header, key: keys.id, iv: Buffer.from(iv).toString("base64") }),
+  );
+  const cipher = createCipheriv(algorithm, keys.payload, iv, { authTagLength: tagBytes });
+  cipher.setAAD(line);
+  const encrypted = [cipher.update(compressedTask), cipher.final()];
+  return Buffer.concat([line, Buffer.of(newline), ...encrypted, cipher.getAuthTag()]);
+}
+
+/** Opens what `seal` made. It never throws; what does not hold is told in the result, without quoting it. */
+export function open(ring: KeyRing, bytes: Uint8Array): Opened {
+  const parsed = parse(bytes);
+  if (parsed.kind === "invalid") return parsed;
+  const { header, line, sealed } = parsed;
+  const candidates = ring.filter((keys) => keys.id === header.key);
+  if (candidates.length === 0)
+    return { kind: "unknown-key", keyId: header.key, assignmentId: header.assignment.id };
+  const iv = Buffer.from(header.iv, "base64");
+  for (const keys of candidates) {
+    const compressedTask = decrypt(keys, iv, line, sealed);
+    if (compressedTask !== undefined) {
+      return {
+        kind: "assignment",
+        assignment: header.assignment,
+        fetchedAt: header.fetchedAt,
+        compressedTask,
+      };
+    }
+  }
+  return invalid("it was changed after it was sealed", header.assignment.id);
+}
+
+/** The assignment that a message names in clear, without proof; undefined if it names none. */
+export function namedAssignment(bytes: Uint8Array): string | undefined {
+  const parsed = parse(bytes);
+  return parsed.kind === "header" ? parsed.header.assignment.id : parsed.assignmentId;
+}
+
+type Header = {
+  readonly assignment: Assignment;
+  readonly fetchedAt: number;
+  readonly key: string;
+  readonly iv: string;
+};
+
+type Parsed =
+  | {
+      readonly kind: "header";
+      readonly header: Header;
+      readonly line: Uint8Array;
+      readonly sealed: Uint8Array;
+    }
+  | Extract<Opened, { kind: "invalid" }>;
+
+function parse(bytes: Uint8Array): Parsed {
+  const end = bytes.subarray(0, maxLineBytes).indexOf(newline);
+  if (end === -1) return invalid("it does not begin with a line of JSON");
+  const line = bytes.subarray(0, end);
+  let value: unknown;
+  try {
+    value = JSON.parse(Buffer.from(line).toString("utf8"));
+  } catch {
+    return invalid("it does not begin with a line of JSON");
+  }
+  const stated = versionSchema.safeParse(value);
+  if (!stated.success) return invalid("it has no version");
+  if (stated.data.version !== version)
+    return invalid(`version ${stated.data.version} is not known`, claimed(value));
+  const result = lineSchema.safeParse(value);
+  if (!result.success) {
+    const fields = new Set(result.error.issues.map(({ path }) => path.join(".")));
+    return invalid(`its fields ${[...fields].join(", ")} are missing or malformed`, claimed(value));
+  }
+  const { taskId, key, iv, fetchedAt, ...fields } = result.data;
+  const assignment = { ...fields, taskId: BigInt(taskId) };
+  if (assignment.id !== assignmentId(assignment.taskId)) return invalid("its id and task id differ");
+  return {
+    kind: "header",
+    header: { assignment, fetchedAt, key, iv },
+    line,
+    sealed: bytes.subarray(end + 1),
+  };
+}
+
+function decrypt(keys: Keys, iv: Uint8Array, line: Uint8Array, sealed: Uint8Array): Uint8Array | undefined {
+  if (sealed.length < tagBytes) return undefined;
+  const decipher = createDecipheriv(algorithm, keys.payload, iv, { authTagLength: tagBytes });
+  decipher.setAAD(line);
+  decipher.setAuthTag(sealed.subarray(-tagBytes));
+  try {
+    return Buffer.concat([decipher.update(sealed.subarray(0, -tagBytes)), decipher.final()]);
+  } catch {
+    return undefined;
+  }
+}
+
+function claimed(value: unknown): string | undefined {
+  const result = z.object({ id: z.string().regex(/^gitea-task-[1-9][0-9]{0,18}$/) }).safeParse(value);
+  return result.success ? result.data.id : undefined;
+}
+
+function invalid(reason: string, id?: string): Extract<Opened, { kind: "invalid" }> {
+  return { kind: "invalid", reason, ...(id === undefined ? {} : { assignmentId: id }) };
+}
