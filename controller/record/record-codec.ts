@@ -1,0 +1,104 @@
+import { z } from "zod";
+import { assignmentId } from "../assignment/assignment.ts";
+import { backendKinds } from "../assignment/backend-kind.ts";
+import type { AssignmentRecord } from "../assignment/record.ts";
+
+/** Which write of which process made a value: tells our own write, whose answer got lost, from another's. */
+export type Writer = { readonly id: string; readonly counter: number };
+
+export type Decoded =
+  | { readonly ok: true; readonly record: AssignmentRecord; readonly writer: Writer }
+  | { readonly ok: false; readonly reason: string };
+
+const time = z.number().int().nonnegative();
+const count = z.number().int().nonnegative();
+const result = z.enum(["success", "failure", "cancelled", "skipped"]);
+
+const assignment = z
+  .object({
+    id: z.string(),
+    taskId: z
+      .string()
+      .regex(/^[1-9][0-9]{0,18}$/)
+      .transform((text) => BigInt(text)),
+    backend: z.enum(backendKinds),
+    repository: z.string().min(1),
+    jobKey: z.string().min(1),
+    spiffeId: z.string().min(1),
+    trust: z.enum(["branch", "fork"]),
+  })
+  .refine(({ id, taskId }) => id === assignmentId(taskId), "id and task id differ");
+
+const attempt = z.object({ number: z.number().int().positive(), nonce: z.string().regex(/^[0-9a-f]{32}$/) });
+
+const phase = z.discriminatedUnion("name", [
+  z.object({ name: z.literal("queued") }),
+  z.object({ name: z.literal("starting"), attempt, since: time }),
+  z.object({
+    name: z.literal("claimed"),
+    attempt,
+    claim: z.object({ instance: z.string().min(1), logRows: count, at: time }),
+  }),
+  z.object({ name: z.literal("finished"), attempt: attempt.exactOptional(), result, at: time }),
+]);
+
+const step = z.object({
+  id: z.number().int(),
+  result: result.exactOptional(),
+  startedAt: z.string().exactOptional(),
+  stoppedAt: z.string().exactOptional(),
+  logIndex: count,
+  logLength: count,
+});
+
+/** Fields of a newer version are ignored, so that going back a version stops nothing. */
+const value = z.object({
+  writer: z.object({ id: z.string(), counter: z.number().int() }),
+  record: z.object({
+    assignment,
+    fetchedAt: time,
+    sequence: count,
+    rowsBegun: z.boolean(),
+    steps: z.array(step),
+    phase,
+  }) satisfies z.ZodType<AssignmentRecord>,
+});
+
+/** A record as JSON; the task id, which may exceed a JSON number, as text. */
+export function encodeRecord(record: AssignmentRecord, writer: Writer): Uint8Array {
+  return Buffer.from(JSON.stringify({ writer, record: plain(record) }));
+}
+
+/** Reads a value back; `reason` names fields, never their contents. */
+export function decodeRecord(bytes: Uint8Array): Decoded {
+  let json: unknown;
+  try {
+    json = JSON.parse(Buffer.from(bytes).toString("utf8"));
+  } catch {
+    return { ok: false, reason: "it is not JSON" };
+  }
+  const parsed = value.safeParse(json);
+  if (parsed.success) return { ok: true, record: parsed.data.record, writer: parsed.data.writer };
+  const issues = parsed.error.issues.map(({ path, message }) => [path.join("."), message].join(": "));
+  return { ok: false, reason: issues.join("; ") };
+}
+
+/** Whether two records say the same in every field. */
+export function sameRecord(a: AssignmentRecord, b: AssignmentRecord): boolean {
+  return JSON.stringify(ordered(plain(a))) === JSON.stringify(ordered(plain(b)));
+}
+
+function plain(record: AssignmentRecord): unknown {
+  return { ...record, assignment: { ...record.assignment, taskId: String(record.assignment.taskId) } };
+}
+
+function ordered(json: unknown): unknown {
+  if (Array.isArray(json)) return json.map(ordered);
+  if (typeof json !== "object" || json === null) return json;
+  return Object.fromEntries(
+    Object.entries(json)
+      .filter(([, field]) => field !== undefined)
+      .toSorted(([a], [b]) => (a < b ? -1 : 1))
+      .map(([key, field]) => [key, ordered(field)]),
+  );
+}

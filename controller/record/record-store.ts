@@ -1,0 +1,165 @@
+import { taskIdOf } from "../assignment/assignment.ts";
+import type { AssignmentRecord } from "../assignment/record.ts";
+import { describeError } from "../platform/errors.ts";
+import { createKeyValue, type Entry } from "../platform/key-value.ts";
+import type { Logger } from "../platform/logger.ts";
+import type { NatsLink } from "../platform/nats-connection.ts";
+import { isAbortOf } from "../platform/signal.ts";
+import { fromBucket, InvalidRecordError, RecordStoreUnavailableError } from "./errors.ts";
+import { decodeRecord, encodeRecord, sameRecord, type Writer } from "./record-codec.ts";
+
+export type Versioned = {
+  readonly record: AssignmentRecord;
+  /** For the next compare-and-set. Good in this bucket only. */
+  readonly revision: number;
+};
+
+export type InvalidRecord = { readonly key: string; readonly reason: string };
+
+export type WriteOutcome =
+  | { readonly kind: "stored"; readonly stored: Versioned }
+  /** Somebody else was first: this is what stands there now. Undefined: the key is absent. */
+  | { readonly kind: "conflict"; readonly current: Versioned | undefined };
+
+export type RemoveOutcome =
+  { readonly kind: "removed" } | { readonly kind: "conflict"; readonly current: Versioned };
+
+/**
+ * The records of all assignments, changed by compare-and-set only. Calls reject with RecordStoreUnavailableError
+ * (the same call may be made again), InvalidRecordError for a key whose value cannot be read, or the signal's
+ * reason. A write whose answer gets lost is looked up: if it stands there it is a success, also when it was made by
+ * an earlier call that gave up.
+ */
+export type RecordStore = {
+  /** All records; a value that is none is told apart and stops nothing. */
+  list(signal: AbortSignal): Promise<{
+    readonly records: readonly Versioned[];
+    readonly invalid: readonly InvalidRecord[];
+  }>;
+  get(assignmentId: string, signal: AbortSignal): Promise<Versioned | undefined>;
+  create(record: AssignmentRecord, signal: AbortSignal): Promise<WriteOutcome>;
+  update(record: AssignmentRecord, revision: number, signal: AbortSignal): Promise<WriteOutcome>;
+  /** Removes a record, or only if it is at this revision; one that is gone is removed. Leaves no tombstone. */
+  remove(assignmentId: string, revision: number | undefined, signal: AbortSignal): Promise<RemoveOutcome>;
+};
+
+export type RecordStoreOptions = {
+  readonly connection: NatsLink;
+  readonly bucket: string;
+  /** Different for every process, for ever. */
+  readonly writerId: string;
+  readonly log: Logger;
+  /** How long an answer of the server may take. */
+  readonly requestMs?: number;
+};
+
+const defaultRequestMs = 5_000;
+
+export function createRecordStore(options: RecordStoreOptions): RecordStore {
+  const { connection, bucket, writerId, log, requestMs = defaultRequestMs } = options;
+  const bucketed = createKeyValue({ link: connection, bucket, timeoutMs: requestMs });
+  let counter = 0;
+
+  const read = async (id: string, signal: AbortSignal) => {
+    try {
+      const entry = await bucketed.read(id, signal);
+      return entry === undefined ? undefined : parsed(entry);
+    } catch (error) {
+      throw fromBucket(`reading the record of ${id}`, error, signal);
+    }
+  };
+
+  const write = async (
+    record: AssignmentRecord,
+    expected: number,
+    signal: AbortSignal,
+  ): Promise<WriteOutcome> => {
+    const { id } = record.assignment;
+    const writer = { id: writerId, counter: ++counter };
+    let failure: unknown;
+    try {
+      const written = await bucketed.write(id, encodeRecord(record, writer), expected, signal);
+      if (written.kind === "stored") {
+        return { kind: "stored", stored: { record, revision: written.revision } };
+      }
+    } catch (error) {
+      if (isAbortOf(signal, error)) throw error;
+      failure = error;
+      log.warn(
+        { assignment: id, error: describeError(error) },
+        "outcome of a record's write is open, reading it",
+      );
+    }
+    const current = await read(id, signal);
+    if (current !== undefined && isOurs(current, record, writer)) {
+      return { kind: "stored", stored: { record, revision: current.revision } };
+    }
+    if (failure !== undefined && (current?.revision ?? 0) === expected) {
+      const message = `the record of ${id} is not written`;
+      throw new RecordStoreUnavailableError("unreachable", message, { cause: failure });
+    }
+    return { kind: "conflict", current: versioned(current) };
+  };
+
+  return {
+    list: async (signal) => {
+      const records = new Map<string, Versioned>();
+      const invalid = new Map<string, InvalidRecord>();
+      try {
+        for await (const entry of bucketed.entries(signal)) {
+          const { key } = entry;
+          // The bucket holds other keys, the leader's for one.
+          if (taskIdOf(key) === undefined) continue;
+          records.delete(key);
+          invalid.delete(key);
+          try {
+            const { record, revision } = parsed(entry);
+            records.set(key, { record, revision });
+          } catch (error) {
+            if (!(error instanceof InvalidRecordError)) throw error;
+            invalid.set(key, { key, reason: describeError(error.cause) });
+          }
+        }
+      } catch (error) {
+        throw fromBucket("listing the records", error, signal);
+      }
+      return { records: [...records.values()], invalid: [...invalid.values()] };
+    },
+    get: async (id, signal) => versioned(await read(id, signal)),
+    create: (record, signal) => write(record, 0, signal),
+    update: (record, revision, signal) => write(record, revision, signal),
+    remove: async (id, revision, signal) => {
+      try {
+        await bucketed.purge(id, revision, signal);
+      } catch (error) {
+        throw fromBucket(`removing the record of ${id}`, error, signal);
+      }
+      const current = revision === undefined ? undefined : versioned(await read(id, signal));
+      return current === undefined ? { kind: "removed" } : { kind: "conflict", current };
+    },
+  };
+}
+
+type Found = Versioned & { readonly writer: Writer };
+
+function parsed({ key, value, revision }: Entry): Found {
+  const decoded = decodeRecord(value);
+  const reason = !decoded.ok
+    ? decoded.reason
+    : decoded.record.assignment.id === key
+      ? undefined
+      : "it is another assignment's";
+  if (!decoded.ok || reason !== undefined) {
+    throw new InvalidRecordError(`the record of ${key} is unreadable`, { cause: reason });
+  }
+  return { record: decoded.record, writer: decoded.writer, revision };
+}
+
+/** The write itself, or the same words by an earlier call of ours that did not learn its outcome. */
+function isOurs({ record, writer }: Found, written: AssignmentRecord, by: Writer): boolean {
+  return writer.id === by.id && (writer.counter === by.counter || sameRecord(record, written));
+}
+
+function versioned(found: Found | undefined): Versioned | undefined {
+  return found === undefined ? undefined : { record: found.record, revision: found.revision };
+}
