@@ -1,7 +1,7 @@
 import { IdentityError } from "./errors.ts";
+import { type TaskContext, type Trust, trustOf } from "./trust.ts";
 
-/** `fork`: the code comes from a repository that is not the one whose workflow runs. */
-export type Trust = "branch" | "fork";
+export type { TaskContext, Trust };
 
 export type JobIdentity = {
   readonly repository: string;
@@ -10,32 +10,35 @@ export type JobIdentity = {
   readonly trust: Trust;
 };
 
-/** The context of a Gitea task, as it came. */
-export type TaskContext = { readonly [key: string]: unknown };
-
 /**
  * Who a job is, from Gitea's task context alone: `spiffe://<trust domain>/ci/<owner>/<repo>/<job key>`, or
- * `/ci-fork/…`. Nothing that the job's author can write (workflow, environment, inputs) takes part.
- * Throws IdentityError naming the field.
+ * `/ci-fork/…`. Of what a job's author writes only the job key takes part; it tells apart the jobs of one
+ * repository, whose authors all may name a job as they like. Throws IdentityError naming the field.
  */
 export function jobIdentity(trustDomain: string, context: TaskContext): JobIdentity {
   const repository = textIn(context, "repository");
   const jobKey = textIn(context, "job");
-  const trust = trustOf(context, repository);
+  const trust = trustOf(context);
   return { repository, jobKey, trust, spiffeId: jobSpiffeId(trustDomain, repository, jobKey, trust) };
 }
 
 /** The SPIFFE ID of a job; throws IdentityError for a repository or job key that cannot be part of one. */
 export function jobSpiffeId(trustDomain: string, repository: string, jobKey: string, trust: Trust): string {
   const [owner, name, ...rest] = repository.split("/");
-  if (owner === undefined || owner === "" || name === undefined || name === "" || rest.length > 0)
+  // A lone surrogate has no UTF-8: all of them would read the same.
+  if (!owner || !name || rest.length > 0 || !repository.isWellFormed())
     throw new IdentityError(`repository ${JSON.stringify(repository)} is not owner/name`);
-  if (!/^[A-Za-z_][A-Za-z0-9_-]{0,254}$/.test(jobKey))
+  if (!isJobKey(jobKey))
     throw new IdentityError(`job key ${JSON.stringify(jobKey)} cannot be part of a SPIFFE ID`);
   const folder = trust === "fork" ? "ci-fork" : "ci";
   const id = `spiffe://${trustDomain}/${folder}/${sanitise(owner)}/${sanitise(name)}/${jobKey}`;
   if (id.length > 2048) throw new IdentityError(`the SPIFFE ID of ${jobKey} is longer than 2048 bytes`);
   return id;
+}
+
+/** Whether a text is a job key: what gitea-runner takes as one, of at most 255 characters. */
+export function isJobKey(text: string): boolean {
+  return /^[A-Za-z_][A-Za-z0-9_-]{0,254}$/.test(text);
 }
 
 /**
@@ -53,24 +56,8 @@ export function sanitise(name: string): string {
   return segment === "." ? "..2e" : segment;
 }
 
-/**
- * A job on a pull request's ref is a fork's unless its head repository is the one that the job runs in,
- * whatever `event_name` says: a reusable workflow hides it, a review or comment event has another one.
- */
-function trustOf(context: TaskContext, repository: string): Trust {
-  const ref = context["ref"];
-  if (typeof ref !== "string") throw new IdentityError("the task's context has no ref");
-  if (!ref.startsWith("refs/pull/")) return "branch";
-  const head = fieldIn(fieldIn(fieldIn(context["event"], "pull_request"), "head"), "repo");
-  return fieldIn(head, "full_name") === repository ? "branch" : "fork";
-}
-
 function textIn(context: TaskContext, key: string): string {
   const value = context[key];
   if (typeof value !== "string" || value === "") throw new IdentityError(`the task's context has no ${key}`);
   return value;
-}
-
-function fieldIn(value: unknown, key: string): unknown {
-  return typeof value === "object" && value !== null ? Reflect.get(value, key) : undefined;
 }

@@ -77,21 +77,38 @@ export function aTaskContext(overrides: TaskContext = {}): TaskContext {
   };
 }
 
-/** Overrides of `aTaskContext` for a pull request whose head is in the given repository; null: it was deleted. */
+/** Overrides of `aTaskContext` for pull request 5, its head in the given repository; null: that was deleted. */
 export function aPullRequest(headRepository: string | null): TaskContext {
+  const sha = "89abcdef0123456789abcdef0123456789abcdef";
+  const own = headRepository === "acme/widgets";
   return {
     event_name: "pull_request",
     ref: "refs/pull/5/head",
-    ref_name: "5/head",
+    ref_name: "5",
+    ref_type: "",
     base_ref: "main",
     head_ref: "topic",
+    sha,
     event: {
       action: "opened",
+      number: 5,
       pull_request: {
-        base: { ref: "main", repo: { full_name: "acme/widgets" } },
+        number: 5,
+        merged: false,
+        merge_commit_sha: null,
+        base: {
+          label: "main",
+          ref: "main",
+          sha: "0123456789abcdef0123456789abcdef01234567",
+          repo_id: 1,
+          repo: { id: 1, full_name: "acme/widgets" },
+        },
         head: {
-          ref: "topic",
-          repo: headRepository === null ? null : { full_name: headRepository },
+          label: "topic",
+          ref: headRepository === null ? "refs/pull/5/head" : "topic",
+          sha,
+          repo_id: headRepository === null ? -1 : own ? 1 : 2,
+          repo: headRepository === null ? null : { id: own ? 1 : 2, full_name: headRepository },
         },
       },
     },
