@@ -1,0 +1,256 @@
+import { readFileSync } from "node:fs";
+import { z } from "zod";
+import { backendKinds, type BackendKind } from "./assignment/backend-kind.ts";
+import { parseKeyRing } from "./identity/key-ring.ts";
+import { parseSpiffeId, parseTrustDomain } from "./identity/spiffe-id.ts";
+import { logLevels } from "./platform/logger.ts";
+
+/** What is wrong with the configuration, all of it, by variable name. Nothing but an operator can help. */
+export class ConfigError extends Error {
+  override readonly name = "ConfigError";
+
+  constructor(mistakes: readonly string[]) {
+    super(`the configuration is not usable: ${mistakes.join("; ")}`);
+  }
+}
+
+const components = ["scheduler", "pod-worker", "vm-worker"] as const;
+type Component = (typeof components)[number];
+
+/** Reads a file whole; replaced in tests. */
+type ReadFile = (path: string) => string;
+
+const text = z.string().min(1);
+const url = z.url({ protocol: /^https?$/ }).transform((value) => value.replace(/\/+$/, ""));
+const integer = (least: number, otherwise: number) =>
+  z.coerce.number("it is not a number").int("it is not a whole number").min(least).default(otherwise);
+const list = z
+  .string()
+  .default(components.join(","))
+  .transform((value) => value.split(",").map((part) => part.trim()))
+  .pipe(z.array(z.enum(components)).min(1));
+const flag = z
+  .enum(["true", "false"])
+  .default("false")
+  .transform((value) => value === "true");
+/** `host:port` or `:port`. */
+const listen = (otherwise: string) =>
+  z
+    .string()
+    .regex(/^(|[^:\s]+|\[[0-9a-fA-F:]+\]):[0-9]{1,5}$/, "it is not host:port or :port")
+    .default(otherwise)
+    .transform((value) => {
+      const colon = value.lastIndexOf(":");
+      const host = value.slice(0, colon).replace(/^\[|\]$/g, "");
+      return { host: host === "" ? undefined : host, port: Number(value.slice(colon + 1)) };
+    });
+
+function checked(check: (value: string) => unknown) {
+  return text.superRefine((value, context) => {
+    try {
+      check(value);
+    } catch (error) {
+      context.addIssue({
+        code: "custom",
+        message: error instanceof Error ? error.message : "it is not valid",
+      });
+    }
+  });
+}
+
+function schemaFor(readFile: ReadFile) {
+  const read = (path: string) => {
+    try {
+      return readFile(path);
+    } catch (error) {
+      const code = error instanceof Error && "code" in error ? String(error.code) : "unknown error";
+      throw new Error(`the file ${path} cannot be read (${code})`, { cause: error });
+    }
+  };
+  const secret = (path: string) => {
+    const value = read(path).trim();
+    if (value === "") throw new Error(`the file ${path} is empty`);
+    return value;
+  };
+  const secretFile = checked(secret).transform(secret);
+  const keyRing = (path: string) => {
+    try {
+      return parseKeyRing(read(path));
+    } catch (error) {
+      throw new Error(`${path}: ${error instanceof Error ? error.message : ""}`, { cause: error });
+    }
+  };
+  return z.object({
+    GITEA_URL: url,
+    GITEA_RUNNER_UUID: text.regex(/^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$/, "it is not a UUID"),
+    GITEA_RUNNER_TOKEN_FILE: secretFile,
+    NATS_URL: text,
+    NATS_USER: text,
+    NATS_PASSWORD_FILE: secretFile,
+    NATS_CA_FILE: text.optional(),
+    NATS_STREAM: text.regex(/^[A-Za-z0-9_-]+$/, "it is not a stream name").default("CI_RUNNER"),
+    NATS_SUBJECT_BASE: text.regex(/^[A-Za-z0-9_.-]+$/, "it is not a subject").default("ci.assignment"),
+    TRUST_DOMAIN: checked(parseTrustDomain),
+    SPIFFE_ENDPOINT_SOCKET: text,
+    RUNNER_FACADE_LISTEN: listen(":8443"),
+    RUNNER_FACADE_URL: z.url({ protocol: /^https$/, error: "it is not an https address" }),
+    RUNNER_FACADE_SPIFFE_ID: checked(parseSpiffeId),
+    CAPABILITY_KEY_FILE: checked(keyRing).transform(keyRing),
+    COMPONENTS: list,
+    POD_BACKEND: z.enum(["kubernetes", "local"]).default("kubernetes"),
+    POD_EXECUTOR_IMAGE: text.optional(),
+    POD_CAPACITY: integer(1, 4),
+    POD_TIMEOUT_SECONDS: integer(60, 14_400),
+    POD_ALLOW_FORKS: flag,
+    SPIRE_AGENT_ID: text.optional(),
+    VM_BACKEND: z.enum(["opensandbox", "local"]).default("opensandbox"),
+    VM_RUNNER_LABEL: text.default("vm"),
+    VM_CAPACITY: integer(1, 1),
+    VM_TIMEOUT_SECONDS: integer(60, 14_400),
+    OPENSANDBOX_API: url.optional(),
+    OPENSANDBOX_API_KEY_FILE: text.optional(),
+    LOCAL_FOLDER: text.regex(/^\//, "it is not an absolute path").optional(),
+    LOCAL_WORKLOAD_API_FOLDER: text.regex(/^\//, "it is not an absolute path").optional(),
+    GITEA_RUNNER_BINARY: text.regex(/^\//, "it is not an absolute path").optional(),
+    HEALTH_LISTEN: listen(":8080"),
+    LOG_LEVEL: z.enum(logLevels).default("info"),
+    HOSTNAME: text.default("controller"),
+    NODE_ENV: z.string().optional(),
+  });
+}
+
+type Variables = z.infer<ReturnType<typeof schemaFor>>;
+
+/** Where the executors of one backend run, as far as that backend's kind needs to know. */
+export type BackendConfig = {
+  readonly kind: BackendKind;
+  readonly runsOn: "kubernetes" | "opensandbox" | "local";
+  readonly capacity: number;
+  readonly timeoutSeconds: number;
+};
+
+/** The quick start's executors: child processes below one folder. */
+export type LocalConfig = {
+  readonly folder: string;
+  readonly workloadApiFolder: string;
+  readonly giteaRunnerBinary: string;
+};
+
+export type Config = ReturnType<typeof arrange>;
+
+/**
+ * Reads the whole configuration from the environment and the files that it names; nothing else of the
+ * controller looks at either. Throws ConfigError with every mistake at once.
+ */
+export function readConfig(
+  environment: Readonly<Record<string, string | undefined>>,
+  readFile: ReadFile = (path) => readFileSync(path, "utf8"),
+): Config {
+  // An empty variable is what a manifest leaves behind: it counts as absent.
+  const given = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ""));
+  const parsed = schemaFor(readFile).safeParse(given);
+  const mistakes = parsed.success
+    ? contradictions(parsed.data)
+    : parsed.error.issues.map(({ path, message, code, ...issue }) => {
+        const name = String(path[0]);
+        return given[name] === undefined && code === "invalid_type" && !("values" in issue)
+          ? `${name} is required`
+          : `${name}: ${message}`;
+      });
+  // What depends on other variables is told in the same report, as far as it can be seen.
+  if (!parsed.success) mistakes.push(...missingByComponent(given));
+  if (mistakes.length > 0 || !parsed.success) throw new ConfigError([...new Set(mistakes)].toSorted());
+  return arrange(parsed.data);
+}
+
+function contradictions(variables: Variables): string[] {
+  const { COMPONENTS: selected, NODE_ENV } = variables;
+  const mistakes = missingByComponent(variables);
+  if (!selected.includes("scheduler"))
+    mistakes.push("COMPONENTS: a worker needs the scheduler in the same process, claims live there");
+  if (!selected.includes("pod-worker") && !selected.includes("vm-worker"))
+    mistakes.push("COMPONENTS: a scheduler needs a worker");
+  if (selected.includes("vm-worker") && !["vm", "vm-dev"].includes(variables.VM_RUNNER_LABEL))
+    mistakes.push("VM_RUNNER_LABEL: it is neither vm nor vm-dev");
+  if (NODE_ENV === "production" && usesLocal(variables))
+    mistakes.push(
+      "POD_BACKEND, VM_BACKEND: local is for the quick start and tests, never with NODE_ENV=production",
+    );
+  if (new URL(variables.RUNNER_FACADE_URL).port === "" && variables.RUNNER_FACADE_LISTEN.port !== 443)
+    mistakes.push("RUNNER_FACADE_URL: it names no port");
+  return mistakes;
+}
+
+/** Takes variables before or after parsing: it looks only at whether they are there. */
+function missingByComponent(given: Readonly<Record<string, unknown>>): string[] {
+  const selected = String(given["COMPONENTS"] ?? components.join(",")).split(",");
+  const needs: string[] = [];
+  if (selected.includes("pod-worker" satisfies Component) && given["POD_BACKEND"] !== "local")
+    needs.push("POD_EXECUTOR_IMAGE", "SPIRE_AGENT_ID");
+  if (selected.includes("vm-worker" satisfies Component) && given["VM_BACKEND"] !== "local")
+    needs.push("OPENSANDBOX_API", "OPENSANDBOX_API_KEY_FILE");
+  if (usesLocal(given)) needs.push("LOCAL_FOLDER", "LOCAL_WORKLOAD_API_FOLDER", "GITEA_RUNNER_BINARY");
+  return needs.filter((name) => given[name] === undefined).map((name) => `${name} is required`);
+}
+
+function usesLocal(given: Readonly<Record<string, unknown>>): boolean {
+  return given["POD_BACKEND"] === "local" || given["VM_BACKEND"] === "local";
+}
+
+function arrange(variables: Variables) {
+  const workers = backendKinds.filter((kind) => variables.COMPONENTS.includes(`${kind}-worker`));
+  const backends = workers.map((kind): BackendConfig =>
+    kind === "pod"
+      ? {
+          kind,
+          runsOn: variables.POD_BACKEND,
+          capacity: variables.POD_CAPACITY,
+          timeoutSeconds: variables.POD_TIMEOUT_SECONDS,
+        }
+      : {
+          kind,
+          runsOn: variables.VM_BACKEND,
+          capacity: variables.VM_CAPACITY,
+          timeoutSeconds: variables.VM_TIMEOUT_SECONDS,
+        },
+  );
+  const { LOCAL_FOLDER: folder, LOCAL_WORKLOAD_API_FOLDER: workloadApiFolder } = variables;
+  const { GITEA_RUNNER_BINARY: giteaRunnerBinary } = variables;
+  const local: LocalConfig | undefined =
+    usesLocal(variables) &&
+    folder !== undefined &&
+    workloadApiFolder !== undefined &&
+    giteaRunnerBinary !== undefined
+      ? { folder, workloadApiFolder, giteaRunnerBinary }
+      : undefined;
+  return {
+    gitea: {
+      url: variables.GITEA_URL,
+      uuid: variables.GITEA_RUNNER_UUID,
+      token: variables.GITEA_RUNNER_TOKEN_FILE,
+    },
+    nats: {
+      url: variables.NATS_URL,
+      user: variables.NATS_USER,
+      password: variables.NATS_PASSWORD_FILE,
+      caFile: variables.NATS_CA_FILE,
+      stream: variables.NATS_STREAM,
+      subjectBase: variables.NATS_SUBJECT_BASE,
+    },
+    trustDomain: variables.TRUST_DOMAIN,
+    workloadApi: variables.SPIFFE_ENDPOINT_SOCKET,
+    facade: {
+      listen: variables.RUNNER_FACADE_LISTEN,
+      url: variables.RUNNER_FACADE_URL,
+      spiffeId: variables.RUNNER_FACADE_SPIFFE_ID,
+    },
+    keyRing: variables.CAPABILITY_KEY_FILE,
+    backends,
+    vmLabel: variables.VM_RUNNER_LABEL,
+    allowForksOnPods: variables.POD_ALLOW_FORKS,
+    local,
+    healthListen: variables.HEALTH_LISTEN,
+    logLevel: variables.LOG_LEVEL,
+    hostname: variables.HOSTNAME,
+  } as const;
+}

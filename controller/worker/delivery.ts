@@ -1,0 +1,26 @@
+import type { Assignment } from "../assignment/assignment.ts";
+
+export type DeliveryContent =
+  | {
+      readonly kind: "assignment";
+      readonly assignment: Assignment;
+      readonly fetchedAt: number;
+      readonly compressedTask: Uint8Array;
+    }
+  | { readonly kind: "invalid"; readonly reason: string }
+  | { readonly kind: "unknown-key"; readonly keyId: string };
+
+/** One message of the queue in our hands, until one of the last three is called. */
+export type Delivery = {
+  /** Where the message is in the stream. */
+  readonly sequence: number;
+  readonly content: DeliveryContent;
+  /** Not forgotten: the queue's wait for an answer begins anew. */
+  inProgress(): void;
+  /** Hands the message back; it comes again after `ms`. */
+  retryLater(ms: number): void;
+  /** Never again. */
+  reject(reason: string): void;
+  /** Done with; resolves to whether the queue has confirmed it. */
+  acknowledge(signal: AbortSignal): Promise<boolean>;
+};

@@ -1,0 +1,61 @@
+import type { AssignmentRecord } from "../assignment/record.ts";
+import type { Backend, Executor } from "../backends/backend.ts";
+import type { Clock } from "../platform/clock.ts";
+import { createWakeup } from "../platform/wakeup.ts";
+import type { ClaimWait } from "./process-delivery.ts";
+
+export type WaitForClaimOptions = {
+  readonly backend: Backend;
+  readonly assignments: {
+    get(id: string): { readonly record: AssignmentRecord } | undefined;
+    /** Resolves when any assignment has changed. */
+    changed(signal: AbortSignal): Promise<void>;
+  };
+  readonly claimMs: number;
+  readonly clock: Clock;
+};
+
+/** Waits until the record has a claim (or an end), the executor has ended, or the time is over. */
+export function createWaitForClaim({ backend, assignments, claimMs, clock }: WaitForClaimOptions) {
+  return async (id: string, executor: Executor, signal: AbortSignal): Promise<ClaimWait> => {
+    const deadline = clock.now() + claimMs;
+    const moved = createWakeup();
+    const stop = backend.onChange(() => {
+      moved.wake();
+    });
+    try {
+      for (;;) {
+        // Asked for before looking, so that nothing is missed in between.
+        const round = new AbortController();
+        const either = AbortSignal.any([signal, round.signal]);
+        const wake = Promise.race([
+          assignments.changed(either),
+          moved.next(either),
+          clock.sleep(Math.max(0, deadline - clock.now()), either),
+        ]);
+        try {
+          const now = await look(id, executor, signal);
+          if (now !== undefined) return now;
+          if (clock.now() >= deadline) return { kind: "timeout" };
+          await wake;
+        } finally {
+          round.abort();
+          await wake.catch(() => undefined);
+        }
+      }
+    } finally {
+      stop();
+    }
+  };
+
+  async function look(id: string, executor: Executor, signal: AbortSignal): Promise<ClaimWait | undefined> {
+    const claimed = () => assignments.get(id)?.record.phase.name !== "starting";
+    if (claimed()) return { kind: "claimed" };
+    const { executors } = await backend.list(signal);
+    // It may have claimed and ended while the list was made.
+    if (claimed()) return { kind: "claimed" };
+    const now = executors.find((one) => one.name === executor.name);
+    if (now === undefined) return { kind: "ended", reason: "it is gone" };
+    return now.state.phase === "ended" ? { kind: "ended", reason: now.state.reason } : undefined;
+  }
+}
