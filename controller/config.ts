@@ -15,7 +15,8 @@ export class ConfigError extends Error {
 }
 
 const components = ["scheduler", "pod-worker", "vm-worker"] as const;
-type Component = (typeof components)[number];
+
+type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Reads a file whole; replaced in tests. */
 type ReadFile = (path: string) => string;
@@ -143,7 +144,7 @@ export type Config = ReturnType<typeof arrange>;
  * controller looks at either. Throws ConfigError with every mistake at once.
  */
 export function readConfig(
-  environment: Readonly<Record<string, string | undefined>>,
+  environment: Environment,
   readFile: ReadFile = (path) => readFileSync(path, "utf8"),
 ): Config {
   // An empty variable is what a manifest leaves behind: it counts as absent.
@@ -157,15 +158,14 @@ export function readConfig(
           ? `${name} is required`
           : `${name}: ${message}`;
       });
-  // What depends on other variables is told in the same report, as far as it can be seen.
-  if (!parsed.success) mistakes.push(...missingByComponent(given));
+  mistakes.push(...missingByComponent(given));
   if (mistakes.length > 0 || !parsed.success) throw new ConfigError([...new Set(mistakes)].toSorted());
   return arrange(parsed.data);
 }
 
 function contradictions(variables: Variables): string[] {
   const { COMPONENTS: selected, NODE_ENV } = variables;
-  const mistakes = missingByComponent(variables);
+  const mistakes: string[] = [];
   if (!selected.includes("scheduler"))
     mistakes.push("COMPONENTS: a worker needs the scheduler in the same process, claims live there");
   if (!selected.includes("pod-worker") && !selected.includes("vm-worker"))
@@ -176,25 +176,24 @@ function contradictions(variables: Variables): string[] {
     mistakes.push(
       "POD_BACKEND, VM_BACKEND: local is for the quick start and tests, never with NODE_ENV=production",
     );
-  if (new URL(variables.RUNNER_FACADE_URL).port === "" && variables.RUNNER_FACADE_LISTEN.port !== 443)
-    mistakes.push("RUNNER_FACADE_URL: it names no port");
   return mistakes;
 }
 
-/** Takes variables before or after parsing: it looks only at whether they are there. */
-function missingByComponent(given: Readonly<Record<string, unknown>>): string[] {
-  const selected = String(given["COMPONENTS"] ?? components.join(",")).split(",");
+/** What the selected components need, seen from the bare environment, so that it is told with all else. */
+function missingByComponent(given: Environment): string[] {
+  const selected = (given["COMPONENTS"] ?? components.join(",")).split(",").map((part) => part.trim());
   const needs: string[] = [];
-  if (selected.includes("pod-worker" satisfies Component) && given["POD_BACKEND"] !== "local")
+  if (selected.includes("pod-worker") && given["POD_BACKEND"] !== "local")
     needs.push("POD_EXECUTOR_IMAGE", "SPIRE_AGENT_ID");
-  if (selected.includes("vm-worker" satisfies Component) && given["VM_BACKEND"] !== "local")
+  if (selected.includes("vm-worker") && given["VM_BACKEND"] !== "local")
     needs.push("OPENSANDBOX_API", "OPENSANDBOX_API_KEY_FILE");
-  if (usesLocal(given)) needs.push("LOCAL_FOLDER", "LOCAL_WORKLOAD_API_FOLDER", "GITEA_RUNNER_BINARY");
+  if (given["POD_BACKEND"] === "local" || given["VM_BACKEND"] === "local")
+    needs.push("LOCAL_FOLDER", "LOCAL_WORKLOAD_API_FOLDER", "GITEA_RUNNER_BINARY");
   return needs.filter((name) => given[name] === undefined).map((name) => `${name} is required`);
 }
 
-function usesLocal(given: Readonly<Record<string, unknown>>): boolean {
-  return given["POD_BACKEND"] === "local" || given["VM_BACKEND"] === "local";
+function usesLocal(variables: Variables): boolean {
+  return variables.POD_BACKEND === "local" || variables.VM_BACKEND === "local";
 }
 
 function arrange(variables: Variables) {

@@ -11,14 +11,22 @@ export type TaskReading =
   /** The task cannot be run here, ever; the reason is for the person who wrote the workflow. */
   | { readonly ok: false; readonly reason: string };
 
+export type TaskPolicy = {
+  readonly trustDomain: string;
+  /** A privileged Pod is root on its node: a fork's code gets there only if the operator wants it. */
+  readonly allowForksOnPods: boolean;
+};
+
 /** Makes an assignment of a task: backend from the payload's `runs-on`, identity from the task's context alone. */
-export function readTask(trustDomain: string, task: Task): TaskReading {
+export function readTask({ trustDomain, allowForksOnPods }: TaskPolicy, task: Task): TaskReading {
   const runsOn = runsOnOf(task.workflowPayload);
   const requirement = requirementOf(runsOn ?? []);
   if (!requirement.ok) return { ok: false, reason: requirement.reason };
   try {
     const identity = jobIdentity(trustDomain, task.context ?? {});
     const id = assignmentId(task.id);
+    if (identity.trust === "fork" && requirement.backend === "pod" && !allowForksOnPods)
+      return { ok: false, reason: "code from a fork does not run in a pod; use runs-on: [self-hosted, vm]" };
     return { ok: true, assignment: { id, taskId: task.id, backend: requirement.backend, ...identity } };
   } catch (error) {
     if (error instanceof IdentityError || error instanceof InvalidAssignmentError)
