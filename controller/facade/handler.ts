@@ -1,4 +1,4 @@
-import type { Http2ServerRequest, Http2ServerResponse, ServerHttp2Session } from "node:http2";
+import type { Http2ServerRequest, Http2ServerResponse, Http2Session } from "node:http2";
 import { createContextKey, createContextValues } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { RunnerService } from "../../proto/gen/runner/v1/runner_pb.ts";
@@ -11,10 +11,10 @@ const maxBodyBytes = 64 * 1024 * 1024;
 
 const peerKey = createContextKey<Peer | undefined>(undefined, { description: "peer of the session" });
 
-/** The facade's requests, to be served by an HTTP/2 server with mutual TLS; `peerOf` never throws. */
+/** The facade's requests, to be served by an HTTP/2 server with mutual TLS; `peerOf` must not throw: that would end the process, not the call. */
 export function createFacadeHandler(
   options: Omit<RunnerServiceOptions, "peerOf"> & {
-    readonly peerOf: (session: ServerHttp2Session) => Peer;
+    readonly peerOf: (session: Http2Session | undefined) => Peer;
   },
 ): (request: Http2ServerRequest, response: Http2ServerResponse) => void {
   const service = createRunnerService({ ...options, peerOf: (context) => context.values.get(peerKey) });
@@ -26,15 +26,9 @@ export function createFacadeHandler(
     grpcWeb: false,
     contextValues: (request) => {
       const values = createContextValues();
-      // An error here would end the process, not the call: a missing peer is refused later instead.
-      const session = "stream" in request ? request.stream.session : undefined;
-      if (session !== undefined && isServerSession(session)) values.set(peerKey, options.peerOf(session));
+      values.set(peerKey, options.peerOf("stream" in request ? request.stream.session : undefined));
       return values;
     },
   });
   return handle;
-}
-
-function isServerSession(session: object): session is ServerHttp2Session {
-  return "altsvc" in session;
 }

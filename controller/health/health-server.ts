@@ -1,0 +1,38 @@
+import { createServer, type Server } from "node:http";
+
+/** Says what is wrong, or undefined when nothing is. */
+export type Check = { readonly name: string; problem(): string | undefined };
+
+export type HealthOptions = {
+  /** Each loop makes progress; a failed one should restart the process. */
+  readonly alive: readonly Check[];
+  /** The process can serve. Outages of Gitea, NATS or the API server are none of its faults. */
+  readonly ready: readonly Check[];
+  readonly listen: { readonly host: string | undefined; readonly port: number };
+};
+
+/** Serves `/healthz` and `/readyz`: 200, or 503 with a line for each problem. Rejects if it cannot listen. */
+export async function serveHealth({ alive, ready, listen }: HealthOptions): Promise<AsyncDisposable> {
+  const server = createServer((request, response) => {
+    const checks = request.url === "/healthz" ? alive : request.url === "/readyz" ? ready : undefined;
+    const problems = checks?.flatMap((check) => problemOf(check));
+    const status = problems === undefined ? 404 : problems.length > 0 ? 503 : 200;
+    const body = problems === undefined ? "not found" : problems.length > 0 ? problems.join("\n") : "ok";
+    response.writeHead(status, { "content-type": "text/plain; charset=utf-8" }).end(`${body}\n`);
+  });
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  server.once("error", reject);
+  server.listen({ port: listen.port, ...(listen.host === undefined ? {} : { host: listen.host }) }, resolve);
+  await promise;
+  return { [Symbol.asyncDispose]: () => close(server) };
+}
+
+function problemOf({ name, problem }: Check): readonly string[] {
+  const said = problem();
+  return said === undefined ? [] : [`${name}: ${said}`];
+}
+
+function close(server: Server): Promise<void> {
+  server.closeAllConnections();
+  return new Promise((resolve) => void server.close(() => resolve()));
+}

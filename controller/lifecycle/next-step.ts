@@ -1,0 +1,86 @@
+import { currentAttempt, type AssignmentRecord, type TaskResult } from "../assignment/record.ts";
+import { executorName } from "../assignment/executor-metadata.ts";
+import type { Times } from "../assignment/times.ts";
+import type { Executor } from "../backends/backend.ts";
+
+/** What is known of one assignment: its record, if there is one, and its executors. */
+export type Seen = {
+  readonly record?: AssignmentRecord;
+  readonly executors: readonly Executor[];
+};
+
+export type Step =
+  /** Gitea has accepted the result long enough ago. */
+  | { readonly do: "kill"; readonly executor: string; readonly reason: string }
+  /** It has ended, or nobody needs it; it goes with all that it left. */
+  | { readonly do: "delete"; readonly executor: string }
+  /** The executor ended without a result: the controller reports one. */
+  | { readonly do: "fail"; readonly result: TaskResult; readonly reason: string }
+  /** Nothing runs any more for this assignment. */
+  | { readonly do: "release" }
+  /** Gitea has the result and the executor is gone: the record goes. */
+  | { readonly do: "forget" };
+
+/**
+ * What is to be done about an assignment, in this order; the world is looked at again afterwards. An assignment
+ * without a claim is the worker's, but for executors that are not its current attempt's. One without a record
+ * counts as claimed.
+ */
+export function nextSteps({ record, executors }: Seen, now: number, times: Times): readonly Step[] {
+  const phase = record?.phase;
+  switch (phase?.name) {
+    case "queued":
+      return executors.map(({ name }) => ({ do: "delete", executor: name }));
+    case "starting":
+      return others(record, executors);
+    case "claimed":
+      return [...others(record, executors), ...claimedSteps(current(record, executors))];
+    case "finished":
+      return overSteps(executors, now - phase.at >= times.terminalGraceMs, true);
+    case undefined:
+      return unknownSteps(executors, now, times);
+    default:
+      return phase satisfies never;
+  }
+}
+
+/** Executors of attempts that are lost; the current one's name tells. */
+function others(record: AssignmentRecord | undefined, executors: readonly Executor[]): readonly Step[] {
+  const mine = current(record, executors);
+  return executors
+    .filter((executor) => executor !== mine)
+    .map(({ name }): Step => ({ do: "delete", executor: name }));
+}
+
+function current(record: AssignmentRecord | undefined, executors: readonly Executor[]): Executor | undefined {
+  const attempt = record === undefined ? undefined : currentAttempt(record);
+  if (record === undefined || attempt === undefined) return undefined;
+  const name = executorName(record.assignment, attempt);
+  return executors.find((executor) => executor.name === name);
+}
+
+function claimedSteps(executor: Executor | undefined): readonly Step[] {
+  if (executor !== undefined && executor.state.phase !== "ended") return [];
+  const why = executor?.state.phase === "ended" ? executor.state.reason : "it is gone";
+  return [{ do: "fail", result: "failure", reason: `The executor ended before the job was over: ${why}.` }];
+}
+
+function overSteps(executors: readonly Executor[], graceOver: boolean, hasRecord: boolean): readonly Step[] {
+  const alive = executors.filter(({ state }) => state.phase !== "ended");
+  const ended = executors.filter(({ state }) => state.phase === "ended");
+  const deletes = ended.map(({ name }): Step => ({ do: "delete", executor: name }));
+  if (alive.length > 0) {
+    const kills = alive.map(({ name }): Step => ({ do: "kill", executor: name, reason: "its task is over" }));
+    return graceOver ? [...kills, ...deletes] : deletes;
+  }
+  return [{ do: "release" }, ...deletes, ...(hasRecord ? [{ do: "forget" } as const] : [])];
+}
+
+function unknownSteps(executors: readonly Executor[], now: number, times: Times): readonly Step[] {
+  const open = executors.filter(({ metadata }) => !metadata.terminal);
+  if (open.some(({ state }) => state.phase !== "ended")) return [];
+  const reason = "The runner's record of this job was lost, and its executor has ended.";
+  const fail: readonly Step[] = open.length > 0 ? [{ do: "fail", result: "failure", reason }] : [];
+  const oldest = Math.min(...executors.map(({ createdAt }) => createdAt));
+  return [...fail, ...overSteps(executors, now - oldest >= times.terminalGraceMs, false)];
+}
