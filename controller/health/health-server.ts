@@ -27,9 +27,9 @@ export async function serveHealth({ alive, ready, listen }: HealthOptions): Prom
   return { [Symbol.asyncDispose]: () => close(server) };
 }
 
-function problemOf({ name, problem }: Check): readonly string[] {
-  const said = problem();
-  return said === undefined ? [] : [`${name}: ${said}`];
+function problemOf(check: Check): readonly string[] {
+  const said = check.problem();
+  return said === undefined ? [] : [`${check.name}: ${said}`];
 }
 
 function close(server: Server): Promise<void> {
