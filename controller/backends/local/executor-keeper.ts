@@ -1,0 +1,102 @@
+import type { BackendKind } from "../../assignment/backend-kind.ts";
+import type { Clock } from "../../platform/clock.ts";
+import { createKeyedQueue } from "../../platform/keyed-queue.ts";
+import type { Logger } from "../../platform/logger.ts";
+import { isAbortOf } from "../../platform/signal.ts";
+import { BackendError, type ExecutorState } from "../backend.ts";
+import { endProcesses } from "./end-processes.ts";
+import { belongsTo, type ExecutorFile } from "./executor-file.ts";
+import { findMain, mainLives } from "./executor-processes.ts";
+import { executorState } from "./executor-state.ts";
+import type { ExecutorStore } from "./executor-store.ts";
+import type { ProcessTable } from "./process-table.ts";
+import type { Registration } from "./registration.ts";
+
+/** What is done with one executor that is there: read with its owner checked, ended, discarded. */
+export type ExecutorKeeper = {
+  /** One work at a time for each executor. What fails in the system becomes a retryable BackendError. */
+  exclusively<T>(doing: string, name: string, signal: AbortSignal, work: () => Promise<T>): Promise<T>;
+  /** What is written about it; undefined if it is gone. A terminal BackendError if it is not ours. */
+  read(name: string): Promise<ExecutorFile | undefined>;
+  stateOf(name: string, file: ExecutorFile): ExecutorState;
+  /** Ends what runs of it and writes down why; what had ended by itself keeps its own reason. */
+  end(name: string, file: ExecutorFile, reason: string, signal: AbortSignal): Promise<void>;
+  /** Removes its registration and its files; for one of which nothing runs. */
+  discard(name: string): Promise<void>;
+  /** From here on the executor is our child, and `exited` may be told how it ended. */
+  adopt(name: string): void;
+  exited(name: string, how: string): void;
+};
+
+export function createExecutorKeeper(parts: {
+  readonly kind: BackendKind;
+  readonly owner: string;
+  readonly graceMs: number;
+  readonly store: ExecutorStore;
+  readonly table: ProcessTable;
+  readonly registration: Registration;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** An executor has ended. */
+  readonly changed: () => void;
+}): ExecutorKeeper {
+  const { kind, owner, graceMs, store, table, registration, clock, log, changed } = parts;
+  const queue = createKeyedQueue();
+  /** Our own children, with how they ended once they have. */
+  const children = new Map<string, string | undefined>();
+  const stateOf = (name: string, file: ExecutorFile) =>
+    executorState(name, file, { table, exit: children.get(name), now: clock.now() });
+
+  return {
+    stateOf,
+    exclusively: (doing, name, signal, work) =>
+      queue.run(name, async () => {
+        signal.throwIfAborted();
+        try {
+          return await work();
+        } catch (error) {
+          if (error instanceof BackendError || isAbortOf(signal, error)) throw error;
+          throw new BackendError("retryable", `${doing} ${name}`, { cause: error });
+        }
+      }),
+    read: async (name) => {
+      const stored = await store.read(name);
+      if (stored.kind === "absent") return undefined;
+      if (stored.kind === "unreadable") {
+        const { folder } = store.paths(name);
+        throw new BackendError(
+          "terminal",
+          `${stored.reason}; nobody can tell whose it is: remove ${folder} by hand`,
+        );
+      }
+      if (belongsTo(stored.file, owner, kind)) return stored.file;
+      throw new BackendError("terminal", `${name} belongs to another controller or backend`);
+    },
+    end: async (name, file, reason, signal) => {
+      if (file.ended !== null) return;
+      const state = stateOf(name, file);
+      const byItself = file.process !== null && !mainLives(file, table);
+      const main = file.process ?? findMain(name, file, table) ?? null;
+      await endProcesses(name, { ...file, process: main }, { table, clock, graceMs }, signal);
+      const why =
+        state.phase === "ended"
+          ? state.reason
+          : byItself
+            ? (children.get(name) ?? "its process is gone")
+            : reason;
+      await store.write(name, { ...file, ended: why });
+      log.info({ backend: kind, executor: name, reason: why }, "executor ended");
+      changed();
+    },
+    discard: async (name) => {
+      await registration.remove(name);
+      await store.remove(name);
+      children.delete(name);
+    },
+    adopt: (name) => children.set(name, undefined),
+    exited: (name, how) => {
+      // Late news of one that is deleted would never be forgotten.
+      if (children.has(name)) children.set(name, how);
+    },
+  };
+}

@@ -1,0 +1,91 @@
+import { chmod, chown, writeFile } from "node:fs/promises";
+import type { ExecutorRequest } from "../backend.ts";
+import { BackendError } from "../backend.ts";
+import { assignedIds, chooseUid, uidsOf } from "./choose-uid.ts";
+import { hasErrorCode } from "./error-code.ts";
+import { type ExecutorFile, newExecutorFile } from "./executor-file.ts";
+import { processEnvironment, runnerConfig, temporaryFolder } from "./executor-program.ts";
+import type { ExecutorStore } from "./executor-store.ts";
+import { makeFolder } from "./files.ts";
+import type { LocalBackendOptions } from "./local-options.ts";
+import type { ProcessTable } from "./process-table.ts";
+import { startProcess } from "./start-process.ts";
+import { socketPath } from "./workload-entry.ts";
+
+export type Launch = {
+  readonly name: string;
+  readonly request: ExecutorRequest;
+  readonly options: LocalBackendOptions;
+  readonly ownUids: boolean;
+  readonly store: ExecutorStore;
+  readonly table: ProcessTable;
+  /** Registers the executor with the Workload API. */
+  readonly register: (file: ExecutorFile) => Promise<void>;
+  readonly onExit: (how: string) => void;
+};
+
+/**
+ * Starts an executor that is not there. Its file is written before the start, so that a controller that dies here
+ * leaves nothing unknown, and again with the process. Two launches at a time may choose the same uid: one by one.
+ */
+export async function launchExecutor(launch: Launch): Promise<ExecutorFile> {
+  const { name, request, options, store, table } = launch;
+  const { metadata, environment } = request;
+  const paths = store.paths(name);
+  const uid = launch.ownUids ? await freeUid(options, store, table) : null;
+  const file = newExecutorFile(metadata, { createdAt: options.clock.now(), uid });
+
+  await makeFolder(paths.folder, 0o755);
+  await store.write(name, file);
+  for (const folder of [paths.home, temporaryFolder(paths.home)]) {
+    await makeFolder(folder, 0o700);
+    if (uid !== null) await chown(folder, uid, uid);
+  }
+  await writeFile(paths.runnerConfig, runnerConfig(paths.home, options.timeoutSeconds));
+  await chmod(paths.runnerConfig, 0o644);
+  await launch.register(file);
+
+  const { node, bootstrap, args = [] } = options.program;
+  const socket = socketPath(options.workloadApiFolder, name);
+  const { giteaRunnerBinary } = options;
+  const place = { name, home: paths.home, socket, node, giteaRunnerBinary, runnerConfig: paths.runnerConfig };
+  const start = {
+    program: node,
+    args: [bootstrap, ...args],
+    folder: paths.home,
+    environment: processEnvironment(environment, place),
+    log: paths.log,
+    uid,
+  };
+  const { pid, startTime } = await started(() => startProcess(start, table, launch.onExit));
+  const running = { ...file, process: { pid, startTime, bootId: table.bootId } };
+  await store.write(name, running);
+  return running;
+}
+
+async function started<T>(start: () => Promise<T>): Promise<T> {
+  try {
+    return await start();
+  } catch (error) {
+    // A program that is not there or may not be run by others: trying again does not help.
+    const terminal = hasErrorCode(error, "ENOENT", "EACCES", "EPERM", "ENOEXEC");
+    throw new BackendError(terminal ? "terminal" : "retryable", "starting its process", { cause: error });
+  }
+}
+
+async function freeUid(
+  { kind, random }: LocalBackendOptions,
+  store: ExecutorStore,
+  table: ProcessTable,
+): Promise<number> {
+  const taken = new Set(await assignedIds());
+  for (const { uids } of table.living()) for (const uid of uids) taken.add(uid);
+  // Also of those that have ended: their files are still there.
+  for (const name of await store.names()) {
+    const stored = await store.read(name);
+    if (stored.kind === "stored" && stored.file.uid !== null) taken.add(stored.file.uid);
+  }
+  const uid = chooseUid(uidsOf(kind), taken, random);
+  if (uid === undefined) throw new BackendError("retryable", "all uids for executors are taken");
+  return uid;
+}

@@ -1,0 +1,178 @@
+import path from "node:path";
+import { executorName, terminalLabel } from "../../assignment/executor-metadata.ts";
+import { describeError } from "../../platform/errors.ts";
+import { createKeyedQueue } from "../../platform/keyed-queue.ts";
+import { isAbortOf } from "../../platform/signal.ts";
+import { createWakeup } from "../../platform/wakeup.ts";
+import { type Backend, BackendError, type ExecutorRequest } from "../backend.ts";
+import { awaitSocket } from "./await-socket.ts";
+import { checkHost, checkReachable } from "./check-host.ts";
+import { existingExecutor, validMetadata } from "./existing-executor.ts";
+import { belongsTo, type ExecutorFile, newExecutorFile } from "./executor-file.ts";
+import { createExecutorKeeper } from "./executor-keeper.ts";
+import { findMain, mainLives } from "./executor-processes.ts";
+import { createExecutorStore } from "./executor-store.ts";
+import { makeFolder } from "./files.ts";
+import { launchExecutor } from "./launch-executor.ts";
+import { listExecutors } from "./list-executors.ts";
+import type { LocalBackendOptions } from "./local-options.ts";
+import { createProcessTable } from "./process-table.ts";
+import { createRegistration } from "./registration.ts";
+import { watchExecutors } from "./watch-executors.ts";
+import { socketPath } from "./workload-entry.ts";
+
+const bindMs = 10_000;
+const defaultGraceMs = 5000;
+
+export type LocalBackend = Backend & {
+  /**
+   * Looks after the executors until the signal is aborted: tells of changes, ends what a job left running, keeps
+   * the deadline. The executors go on without it.
+   */
+  run(signal: AbortSignal): Promise<void>;
+};
+
+/**
+ * Executors as child processes of this machine, which survive the controller. For the quick start and tests, never
+ * for untrusted code: they share kernel, network and files with everything else. Rejects where it cannot run.
+ */
+export async function createLocalBackend(options: LocalBackendOptions): Promise<LocalBackend> {
+  checkHost(process.platform, options.nodeEnv);
+  const { kind, owner, trustDomain, clock, log, workloadApiFolder } = options;
+  const ownUids = options.ownUids ?? process.geteuid?.() === 0;
+  const folder = path.join(options.folder, "executors");
+  await makeFolder(folder, 0o755);
+  if (ownUids) await checkReachable([folder, workloadApiFolder]);
+  // Throws if a socket's path is too long, with a name as long as names become in practice.
+  socketPath(workloadApiFolder, "gitea-task-1234567890-99-0123abcd");
+  log.warn(
+    { backend: kind, ownUids },
+    "jobs run as plain processes of this machine: never for untrusted code",
+  );
+
+  const listeners = new Set<() => void>();
+  const changed = () => {
+    for (const listener of listeners) listener();
+  };
+  const store = createExecutorStore(folder);
+  const table = createProcessTable();
+  const registration = createRegistration(workloadApiFolder);
+  const launches = createKeyedQueue();
+  const wakeup = createWakeup();
+  const graceMs = options.killGraceMs ?? defaultGraceMs;
+  const keeper = createExecutorKeeper({ ...options, graceMs, store, table, registration, changed });
+
+  const list: Backend["list"] = async (signal) => {
+    signal.throwIfAborted();
+    return await listExecutors({ ...options, store, stateOf: (name, file) => keeper.stateOf(name, file) });
+  };
+
+  const launch = async (name: string, request: ExecutorRequest): Promise<ExecutorFile> => {
+    const register = ({ uid }: ExecutorFile) =>
+      registration.add(name, request.metadata.assignment.spiffeId, uid);
+    const onExit = (how: string) => {
+      keeper.exited(name, how);
+      wakeup.wake();
+      changed();
+    };
+    keeper.adopt(name);
+    try {
+      return await launchExecutor({ name, request, options, ownUids, store, table, register, onExit });
+    } catch (error) {
+      await discardUnlessStarted(name);
+      throw error;
+    }
+  };
+
+  /** A process that lives is found again by its environment; what else stays is listed as ended. */
+  const discardUnlessStarted = async (name: string) => {
+    try {
+      const file = await keeper.read(name);
+      if (file === undefined || findMain(name, file, table) === undefined) await keeper.discard(name);
+    } catch (error) {
+      log.warn({ executor: name, error: describeError(error) }, "files of a failed start were left behind");
+    }
+  };
+
+  /** What is due for one executor without anybody asking. */
+  const tend = (name: string, signal: AbortSignal) =>
+    keeper.exclusively("looking after", name, signal, async () => {
+      const read = await keeper.read(name);
+      if (read === undefined || read.ended !== null) return;
+      const main = read.process ?? findMain(name, read, table) ?? null;
+      const file = { ...read, process: main };
+      if (main !== read.process) await store.write(name, file);
+      const over = main === null ? keeper.stateOf(name, file).phase === "ended" : !mainLives(file, table);
+      const late = clock.now() >= file.createdAt + options.timeoutSeconds * 1000;
+      if (over || late) await keeper.end(name, file, "deadline", signal);
+    });
+
+  return {
+    kind,
+    list: async (signal) => {
+      try {
+        return await list(signal);
+      } catch (error) {
+        if (isAbortOf(signal, error)) throw error;
+        throw new BackendError("retryable", "listing local executors", { cause: error });
+      }
+    },
+    create: (request, signal) => {
+      const { metadata } = request;
+      const name = executorName(metadata.assignment, metadata.attempt);
+      return keeper.exclusively("creating", name, signal, async () => {
+        const wanted = newExecutorFile(metadata, { createdAt: clock.now(), uid: null });
+        validMetadata(name, wanted, trustDomain);
+        if (!belongsTo(wanted, owner, kind))
+          throw new BackendError("terminal", `${name} is for another controller or backend`);
+        const there = await keeper.read(name);
+        const file = there ?? (await launches.run("", () => launch(name, request)));
+        const executor = {
+          name,
+          metadata: validMetadata(name, file, trustDomain),
+          state: there === undefined ? ({ phase: "running" } as const) : keeper.stateOf(name, file),
+          createdAt: file.createdAt,
+        };
+        if (there !== undefined) return existingExecutor(executor, metadata);
+        const { pid } = file.process ?? {};
+        log.info({ backend: kind, executor: name, pid, uid: file.uid }, "executor started");
+        changed();
+        return executor;
+      });
+    },
+    bindIdentity: async ({ name, metadata }, signal) => {
+      await keeper.exclusively("registering", name, signal, async () => {
+        const file = await keeper.read(name);
+        if (file === undefined) throw new BackendError("retryable", `${name} is gone`);
+        await registration.add(name, metadata.assignment.spiffeId, file.uid);
+      });
+      return { bound: await awaitSocket(socketPath(workloadApiFolder, name), bindMs, clock, signal) };
+    },
+    markTerminal: (name, signal) =>
+      keeper.exclusively("marking", name, signal, async () => {
+        const file = await keeper.read(name);
+        if (file === undefined || file.labels[terminalLabel] === "true") return;
+        await store.write(name, { ...file, labels: { ...file.labels, [terminalLabel]: "true" } });
+      }),
+    kill: (name, reason, signal) =>
+      keeper.exclusively("killing", name, signal, async () => {
+        const file = await keeper.read(name);
+        if (file !== undefined) await keeper.end(name, file, reason, signal);
+      }),
+    delete: (name, signal) =>
+      keeper.exclusively("deleting", name, signal, async () => {
+        const file = await keeper.read(name);
+        if (file !== undefined) await keeper.end(name, file, "deleted", signal);
+        await keeper.discard(name);
+        if (file !== undefined) changed();
+      }),
+    onChange: (listener) => {
+      const own = () => listener();
+      listeners.add(own);
+      return () => {
+        listeners.delete(own);
+      };
+    },
+    run: (signal) => watchExecutors({ list, tend, changed, clock, log, wakeup }, signal),
+  };
+}
