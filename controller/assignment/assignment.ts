@@ -17,16 +17,21 @@ export type Assignment = {
 
 const idPrefix = "gitea-task-";
 
-/** `gitea-task-<task id>`. Throws InvalidAssignmentError below 1: Gitea counts from there. */
+/** Task ids are positive int64 numbers in Gitea's protocol. */
+const largestTaskId = 2n ** 63n - 1n;
+
+/** `gitea-task-<task id>`. Throws InvalidAssignmentError for a number that Gitea never gives. */
 export function assignmentId(taskId: bigint): string {
-  if (taskId < 1n) throw new InvalidAssignmentError(`task id ${taskId} is not a positive number`);
+  if (taskId < 1n || taskId > largestTaskId)
+    throw new InvalidAssignmentError(`task id ${taskId} is not between 1 and ${largestTaskId}`);
   return `${idPrefix}${taskId}`;
 }
 
 /** The task id in an assignment id, or undefined if the text is none. */
 export function taskIdOf(id: string): bigint | undefined {
   const match = /^gitea-task-([1-9][0-9]{0,18})$/.exec(id);
-  return match?.[1] === undefined ? undefined : BigInt(match[1]);
+  const taskId = BigInt(match?.[1] ?? 0);
+  return taskId < 1n || taskId > largestTaskId ? undefined : taskId;
 }
 
 /** Whether two assignments say the same in every field. */

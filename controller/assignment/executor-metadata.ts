@@ -1,7 +1,7 @@
 import type { Attempt } from "../identity/capability.ts";
 import { IdentityError } from "../identity/errors.ts";
-import { jobSpiffeId } from "../identity/job-identity.ts";
-import { assignmentId, type Assignment } from "./assignment.ts";
+import { isJobKey, jobSpiffeId, type Trust } from "../identity/job-identity.ts";
+import { type Assignment, taskIdOf } from "./assignment.ts";
 import { isBackendKind } from "./backend-kind.ts";
 import { InvalidAssignmentError } from "./errors.ts";
 
@@ -63,16 +63,21 @@ export function parseExecutorMetadata(
   annotations: Texts,
 ): ExecutorMetadata {
   matching(labels, "runner", /^true$/);
-  const taskId = BigInt(matching(labels, "task-id", /^[1-9][0-9]{0,18}$/));
-  const id = matching(labels, "assignment-id", /^gitea-task-/);
-  if (id !== assignmentId(taskId)) throw wrong("assignment-id", id);
+  const id = matching(labels, "assignment-id", /^/);
+  const taskId = taskIdOf(id);
+  if (taskId === undefined) throw wrong("assignment-id", id);
+  const taskIdText = matching(labels, "task-id", /^/);
+  if (taskIdText !== String(taskId))
+    throw wrong("task-id", taskIdText, ", which is not that of assignment-id");
   const backend = matching(labels, "backend", /^/);
   if (!isBackendKind(backend)) throw wrong("backend", backend);
   const trust = matching(annotations, "trust", /^(branch|fork)$/) === "fork" ? "fork" : "branch";
   const repository = matching(annotations, "repository", /^[^/]+\/[^/]+$/);
-  const jobKey = matching(annotations, "job-key", /^[A-Za-z0-9_-]+$/);
+  const jobKey = matching(annotations, "job-key", /^/);
+  if (!isJobKey(jobKey)) throw wrong("job-key", jobKey);
   const spiffeId = matching(annotations, "spiffe-id", /^spiffe:\/\//);
-  if (spiffeId !== recomputed(trustDomain, repository, jobKey, trust)) throw wrong("spiffe-id", spiffeId);
+  if (spiffeId !== recomputed(trustDomain, repository, jobKey, trust))
+    throw wrong("spiffe-id", spiffeId, ", which is not that of repository, job-key and trust");
   return {
     owner: matching(labels, "owner", /^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$/),
     assignment: { id, taskId, backend, repository, jobKey, spiffeId, trust },
@@ -84,17 +89,12 @@ export function parseExecutorMetadata(
   };
 }
 
-function recomputed(
-  trustDomain: string,
-  repository: string,
-  jobKey: string,
-  trust: "branch" | "fork",
-): string {
+function recomputed(trustDomain: string, repository: string, jobKey: string, trust: Trust): string {
   try {
     return jobSpiffeId(trustDomain, repository, jobKey, trust);
   } catch (error) {
     if (!(error instanceof IdentityError)) throw error;
-    throw new InvalidAssignmentError(error.message, { cause: error });
+    throw new InvalidAssignmentError(`${prefix}repository: ${error.message}`, { cause: error });
   }
 }
 
@@ -104,8 +104,8 @@ function matching(texts: Texts, key: string, form: RegExp): string {
   return value;
 }
 
-function wrong(key: string, value: string | undefined): InvalidAssignmentError {
+function wrong(key: string, value: string | undefined, why = ""): InvalidAssignmentError {
   return new InvalidAssignmentError(
-    `${prefix}${key} is ${value === undefined ? "missing" : JSON.stringify(value.slice(0, 80))}`,
+    `${prefix}${key} is ${value === undefined ? "missing" : JSON.stringify(value.slice(0, 80))}${why}`,
   );
 }

@@ -22,6 +22,8 @@ export type Phase =
       readonly name: "finished";
       /** Absent when the task ended before an executor was tried. */
       readonly attempt?: Attempt;
+      /** Kept for the executor that did not hear the answer and asks again. */
+      readonly claim?: Claim;
       readonly result: TaskResult;
       readonly at: number;
     };
@@ -62,6 +64,12 @@ export function currentAttempt(record: AssignmentRecord): Attempt | undefined {
   return record.phase.name === "queued" ? undefined : record.phase.attempt;
 }
 
+/** Whether this attempt may run now. Asked again inside every change: another attempt may have begun since. */
+export function isCurrentAttempt(record: AssignmentRecord, attempt: Attempt): boolean {
+  const current = currentAttempt(record);
+  return current?.number === attempt.number && current.nonce === attempt.nonce;
+}
+
 /** Begins the first attempt, or the one after a lost one; undefined once there is a claim or an end. */
 export function beginAttempt(
   record: AssignmentRecord,
@@ -80,7 +88,7 @@ export type ClaimOutcome =
   | { readonly kind: "repeated"; readonly claim: Claim }
   | { readonly kind: "refused"; readonly reason: string };
 
-/** Enters a claim by the current attempt; the first instance wins for ever. */
+/** Enters a claim by the current attempt (isCurrentAttempt says so); the first instance wins for ever. */
 export function enterClaim(record: AssignmentRecord, claim: Claim): ClaimOutcome {
   const { phase } = record;
   switch (phase.name) {
@@ -106,11 +114,10 @@ export function enterClaim(record: AssignmentRecord, claim: Claim): ClaimOutcome
 /** Gitea has accepted this result; a later one changes nothing. */
 export function finish(record: AssignmentRecord, result: TaskResult, now: number): AssignmentRecord {
   if (record.phase.name === "finished") return record;
-  const attempt = currentAttempt(record);
-  return {
-    ...record,
-    phase: { name: "finished", result, at: now, ...(attempt === undefined ? {} : { attempt }) },
-  };
+  const { phase } = record;
+  const tried = phase.name === "queued" ? {} : { attempt: phase.attempt };
+  const claimed = phase.name === "claimed" ? { claim: phase.claim } : {};
+  return { ...record, phase: { name: "finished", ...tried, ...claimed, result, at: now } };
 }
 
 /** Whether the reported steps differ in more than the growth of their logs: that much is worth a write. */

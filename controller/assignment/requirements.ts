@@ -18,8 +18,8 @@ export type Requirement =
 export function requirementOf(runsOn: readonly string[]): Requirement {
   const asked = `runs-on: [${runsOn.join(", ")}]`;
   if (!runsOn.includes("self-hosted")) return { ok: false, reason: `${asked} lacks "self-hosted"` };
-  const backends = new Set(runsOn.flatMap((label) => backendOfLabel.get(label) ?? []));
-  const [backend, second] = backends;
+  const [label, second] = new Set(runsOn.filter((each) => backendOfLabel.has(each)));
+  const backend = label === undefined ? undefined : backendOfLabel.get(label);
   if (backend === undefined) return { ok: false, reason: `${asked} names no backend` };
   if (second !== undefined) return { ok: false, reason: `${asked} names more than one backend` };
   return { ok: true, backend };
