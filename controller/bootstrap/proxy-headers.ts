@@ -1,0 +1,51 @@
+import type { IncomingMessage, OutgoingHttpHeaders } from "node:http";
+
+/** Headers that speak of one connection only (RFC 9110 section 7.6.1), and one that Node has answered itself. */
+const hopByHop = new Set([
+  "connection",
+  "expect",
+  "keep-alive",
+  "proxy-authenticate",
+  "proxy-authorization",
+  "proxy-connection",
+  "te",
+  "transfer-encoding",
+  "upgrade",
+]);
+
+/** The headers of a request for the server behind; `host` is how that one is called. */
+export function requestHeaders(request: IncomingMessage, host: string): OutgoingHttpHeaders {
+  const headers: OutgoingHttpHeaders = { ...endToEnd(request), host };
+  // A body of unknown length must be announced, Node does so for some methods only.
+  if (request.headers["transfer-encoding"] !== undefined) headers["transfer-encoding"] = "chunked";
+  return headers;
+}
+
+/** The headers of an answer, for whoever asked. */
+export function responseHeaders(response: IncomingMessage): OutgoingHttpHeaders {
+  return endToEnd(response);
+}
+
+/** Trailers of a message whose end has been read. */
+export function trailersOf(message: IncomingMessage): OutgoingHttpHeaders {
+  return flattened(Object.entries(message.trailersDistinct));
+}
+
+function endToEnd(message: IncomingMessage): OutgoingHttpHeaders {
+  const named = (message.headers.connection ?? "").split(",").map((name) => name.trim().toLowerCase());
+  const dropped = new Set([...hopByHop, ...named]);
+  return flattened(Object.entries(message.headersDistinct).filter(([name]) => !dropped.has(name)));
+}
+
+/** A header that came once is a text again: Node looks at some only in that form. */
+function flattened(
+  headers: readonly (readonly [string, readonly string[] | undefined])[],
+): OutgoingHttpHeaders {
+  return Object.fromEntries(
+    headers.flatMap(([name, values]) => {
+      const [first, ...rest] = values ?? [];
+      if (first === undefined) return [];
+      return [[name, rest.length === 0 ? first : [first, ...rest]]];
+    }),
+  );
+}

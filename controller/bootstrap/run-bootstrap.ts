@@ -1,0 +1,102 @@
+import type { SecureContext } from "node:tls";
+import { Result, type Task } from "../../proto/gen/runner/v1/runner_pb.ts";
+import type { Clock } from "../platform/clock.ts";
+import type { Logger } from "../platform/logger.ts";
+import { keepBeating } from "./beat.ts";
+import { describeEnd } from "./child-process.ts";
+import { claimTask } from "./claim.ts";
+import { withDeadline } from "./deadline.ts";
+import { deliverResult } from "./deliver-result.ts";
+import type { FacadeCalls } from "./facade-calls.ts";
+import { fetchTask } from "./fetch-task.ts";
+import { runJobStarted } from "./job-started.ts";
+import { createLoopbackProxy } from "./loopback-proxy.ts";
+import { serverOf } from "./proxy-target.ts";
+import { createRelay, type Relay } from "./relay.ts";
+import { runGiteaRunner, type RunnerProgram } from "./run-gitea-runner.ts";
+import { jobOutline, runnerLabels } from "./runner-file.ts";
+import { createRunnerService } from "./runner-service.ts";
+import type { Times } from "./times.ts";
+import { type ServerCapabilities, waitForFacade } from "./wait-for-facade.ts";
+
+export type BootstrapOptions = {
+  readonly calls: FacadeCalls;
+  readonly taskId: bigint;
+  /** How gitea-runner introduces itself in the job's log. */
+  readonly name: string;
+  readonly program: RunnerProgram;
+  /** Which authorities are trusted for the task's Gitea. */
+  readonly secureContext: SecureContext;
+  readonly clock: Clock;
+  readonly times: Times;
+  readonly log: Logger;
+};
+
+/**
+ * The life of an executor, from the first probe of the facade to the delivered result, which it resolves
+ * with. Rejects when it did not get that far: nothing was claimed, or the facade refused or was away for too
+ * long. `stop` asks for an end: the runner then reports by itself.
+ */
+export async function runBootstrap(options: BootstrapOptions, stop: AbortSignal): Promise<Result> {
+  const { calls, clock, times, log, taskId } = options;
+  const start = (signal: AbortSignal) => claimed(options, signal);
+  const { task, claim, capabilities } = await withDeadline(clock, times.start, start, stop);
+  const relay = createRelay({
+    calls,
+    clock,
+    taskId,
+    logRows: claim.logRows,
+    ended: claim.result,
+    callDeadline: times.call,
+    signal: new AbortController().signal,
+  });
+  const job = jobOutline(task.workflowPayload ?? new Uint8Array());
+  const reason =
+    claim.result === Result.UNSPECIFIED
+      ? await runJob(options, { task, relay, capabilities, labels: runnerLabels(job.runsOn) }, stop)
+      : "The job had ended before its runner began.";
+  return await deliverResult({ relay, clock, times, log, steps: job.steps, reason });
+}
+
+type Claimed = {
+  readonly task: Task;
+  readonly capabilities: ServerCapabilities;
+  readonly claim: Awaited<ReturnType<typeof claimTask>>;
+};
+
+async function claimed(options: BootstrapOptions, signal: AbortSignal): Promise<Claimed> {
+  const { calls, clock, times, log, taskId, program } = options;
+  const capabilities = await waitForFacade(calls, times, signal);
+  log.info({}, "facade reached");
+  const task = await fetchTask(calls, taskId, times, signal);
+  const { environment } = program;
+  await runJobStarted({ environment, clock, log, deadline: times.jobStarted }, signal);
+  const claim = await claimTask(calls, taskId, times, signal);
+  log.info({ log_rows: String(claim.logRows) }, "task claimed");
+  return { task, capabilities, claim };
+}
+
+type Job = {
+  readonly task: Task;
+  readonly relay: Relay;
+  readonly capabilities: ServerCapabilities;
+  readonly labels: readonly string[];
+};
+
+/** Runs the job to its end; what it resolves with is shown to people if gitea-runner has reported no result. */
+async function runJob(options: BootstrapOptions, job: Job, stop: AbortSignal): Promise<string> {
+  const { clock, times, log, name, program, secureContext } = options;
+  const { task, relay, capabilities, labels } = job;
+  const silence = new AbortController();
+  const beating = keepBeating({ relay, clock, times, log }, silence.signal);
+  const proxy = createLoopbackProxy({ server: serverOf(task.context), secureContext, log });
+  const service = createRunnerService({ task, relay, name, capabilities, log });
+  const end = await runGiteaRunner(
+    { program, name, labels, service, proxy, clock, stopGrace: times.stopGrace },
+    AbortSignal.any([stop, relay.refused]),
+  );
+  silence.abort();
+  await beating;
+  log.info({ end: describeEnd(end) }, "gitea-runner is over");
+  return `gitea-runner ${describeEnd(end)} without reporting a result.`;
+}

@@ -1,0 +1,38 @@
+/** How long the bootstrap waits for what, in milliseconds. */
+export type Times = {
+  /** For the SVID that names the job. */
+  readonly identity: number;
+  /** From the start to the answered claim; then the controller tries another attempt anyway. */
+  readonly start: number;
+  /** Between two probes of a facade that does not answer yet, and for each of them. */
+  readonly probeEvery: number;
+  readonly probe: number;
+  /** For any other call to the facade; after it the connection is dialled anew. */
+  readonly call: number;
+  /** Between two tries of a call that must be answered. */
+  readonly retryEvery: number;
+  /** The longest silence towards the facade while the job runs. */
+  readonly beatEvery: number;
+  /** For `gitea-job-started`: it may start a Docker engine. */
+  readonly jobStarted: number;
+  /** For gitea-runner to report and end after it was told to stop. */
+  readonly stopGrace: number;
+  /** For the log row that explains a missing result: it must not hold the result up. */
+  readonly lastRow: number;
+  /** For a result that is not accepted yet when gitea-runner has ended. */
+  readonly deliver: number;
+};
+
+export const defaultTimes: Times = {
+  identity: 120_000,
+  start: 600_000,
+  probeEvery: 250,
+  probe: 2_000,
+  call: 10_000,
+  retryEvery: 1_000,
+  beatEvery: 10_000,
+  jobStarted: 300_000,
+  stopGrace: 300_000,
+  lastRow: 30_000,
+  deliver: 120_000,
+};
