@@ -251,5 +251,6 @@ function arrange(variables: Variables) {
     healthListen: variables.HEALTH_LISTEN,
     logLevel: variables.LOG_LEVEL,
     hostname: variables.HOSTNAME,
+    nodeEnv: variables.NODE_ENV,
   } as const;
 }

@@ -30,7 +30,7 @@ export function callerOf(keyRing: KeyRing, peer: Peer | undefined, headers: Head
   if (attempt === undefined)
     throw new ConnectError(`no key verifies the capability for ${peer.id}`, Code.PermissionDenied);
   const instance = headers.get(callHeaders.instance) ?? "";
-  if (!/^[0-9a-f]{32}$/.test(instance))
+  if (!/^[0-9A-Za-z-]{16,64}$/.test(instance))
     throw new ConnectError(`the header ${callHeaders.instance} is missing`, Code.InvalidArgument);
   return { ...subject, attempt, instance };
 }

@@ -2,7 +2,6 @@ import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import {
   LogRowSchema,
-  type UpdateLogResponse,
   type UpdateTaskResponse,
 } from "../../proto/gen/runner/v1/runner_pb.ts";
 import type { StepRecord, TaskResult } from "../assignment/record.ts";
@@ -59,6 +58,15 @@ export async function reportEnd(
   }
 }
 
+/** How many rows a task's log has in Gitea. */
+export async function storedRows(
+  gitea: Pick<RunnerClient, "updateLog">,
+  taskId: bigint,
+  signal: AbortSignal,
+): Promise<bigint> {
+  return (await gitea.updateLog({ taskId, index: beyondAnyLog }, signal)).ackIndex;
+}
+
 /** Resolves to the number of rows that the log had before, or undefined if it is closed. */
 async function appendReason(
   gitea: Reporter,
@@ -67,12 +75,12 @@ async function appendReason(
   signal: AbortSignal,
 ): Promise<bigint | undefined> {
   try {
-    const stored: UpdateLogResponse = await gitea.updateLog({ taskId, index: beyondAnyLog }, signal);
+    const stored = await storedRows(gitea, taskId, signal);
     const rows = reason.map((content) => create(LogRowSchema, { time: timestampFromMs(now), content }));
     // Some servers close a log only on a request that carries a row.
     const closing = rows.length > 0 ? rows : [create(LogRowSchema, { time: timestampFromMs(now) })];
-    await gitea.updateLog({ taskId, index: stored.ackIndex, rows: closing, noMore: true }, signal);
-    return stored.ackIndex;
+    await gitea.updateLog({ taskId, index: stored, rows: closing, noMore: true }, signal);
+    return stored;
   } catch (error) {
     if (error instanceof GiteaError && error.fault === "log-archived") return undefined;
     throw error;

@@ -1,6 +1,9 @@
 /** A number in [0, 1): Math.random, or what a test wants. */
 export type Random = () => number;
 
+/** Good enough to spread retries; nothing secret comes from it. */
+export const systemRandom: Random = () => Math.random();
+
 export type Backoff = { readonly firstMs: number; readonly maxMs: number };
 
 /** The delay before try number `failures + 1`: doubled each time up to the maximum, then up to a fifth less. */

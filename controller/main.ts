@@ -1,0 +1,26 @@
+import { readConfig } from "./config.ts";
+import { runController } from "./controller.ts";
+import { systemRandom } from "./platform/backoff.ts";
+import { systemClock } from "./platform/clock.ts";
+import { describeError } from "./platform/errors.ts";
+import { createLogger } from "./platform/logger.ts";
+
+const stop = new AbortController();
+for (const name of ["SIGTERM", "SIGINT"] as const)
+  process.once(name, () => {
+    stop.abort(new Error(name));
+  });
+
+// The level is part of the configuration, whose mistakes are to be logged as well.
+let log = createLogger("info");
+try {
+  const config = readConfig(process.env);
+  log = createLogger(config.logLevel);
+  await runController(config, { clock: systemClock, random: systemRandom, log }, stop.signal);
+  log.info({ component: "main", reason: describeError(stop.signal.reason) }, "runner stopped cleanly");
+} catch (error) {
+  if (error !== stop.signal.reason || !stop.signal.aborted) {
+    log.error({ component: "main", error: describeError(error) }, "runner stopped");
+    process.exitCode = 1;
+  }
+}

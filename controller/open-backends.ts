@@ -1,0 +1,55 @@
+import path from "node:path";
+import { createLocalBackend, type LocalBackend } from "./backends/local/local-backend.ts";
+import { stageProgram } from "./backends/local/stage-program.ts";
+import { ConfigError, type BackendConfig, type Config } from "./config.ts";
+import type { Random } from "./platform/backoff.ts";
+import type { Clock } from "./platform/clock.ts";
+import type { Logger } from "./platform/logger.ts";
+
+type Dependencies = { readonly clock: Clock; readonly random: Random; readonly log: Logger };
+
+export type OpenedBackend = {
+  readonly backend: LocalBackend;
+  readonly capacity: number;
+  /** Looks after its executors until the signal is aborted; they go on without it. */
+  readonly run: (signal: AbortSignal) => Promise<void>;
+};
+
+/** The backends that the configuration selects, ready to be listed. Throws ConfigError for what is not there. */
+export async function openBackends(
+  config: Config,
+  dependencies: Dependencies,
+): Promise<readonly OpenedBackend[]> {
+  const opened: OpenedBackend[] = [];
+  for (const wanted of config.backends) {
+    const backend = await openBackend(config, wanted, dependencies);
+    opened.push({ backend, capacity: wanted.capacity, run: (signal) => backend.run(signal) });
+  }
+  return opened;
+}
+
+async function openBackend(
+  config: Config,
+  { kind, runsOn, timeoutSeconds }: BackendConfig,
+  { clock, random, log }: Dependencies,
+): Promise<LocalBackend> {
+  if (runsOn !== "local" || config.local === undefined)
+    throw new ConfigError([`${kind.toUpperCase()}_BACKEND: ${runsOn} does not exist yet, only local does`]);
+  const { folder, workloadApiFolder, giteaRunnerBinary } = config.local;
+  const source = path.dirname(import.meta.dirname);
+  const staged = await stageProgram({ source, node: process.execPath, giteaRunnerBinary, target: folder });
+  return createLocalBackend({
+    kind,
+    owner: config.gitea.uuid,
+    trustDomain: config.trustDomain,
+    folder,
+    workloadApiFolder,
+    program: { node: staged.node, bootstrap: staged.bootstrap },
+    giteaRunnerBinary: staged.giteaRunnerBinary,
+    timeoutSeconds,
+    nodeEnv: config.nodeEnv,
+    clock,
+    random,
+    log,
+  });
+}
