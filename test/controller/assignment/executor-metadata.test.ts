@@ -179,6 +179,13 @@ describe("executor metadata", () => {
     });
   }
 
+  it("B-05 names the repository where it can be part of no SPIFFE ID", () => {
+    const long = { ...annotations, "ci.ddupan.top/repository": `acme/${"a".repeat(2048)}` };
+    assert.throws(() => parse(labels, long), {
+      message: "ci.ddupan.top/repository: the SPIFFE ID of build is longer than 2048 bytes",
+    });
+  });
+
   it("B-10 refuses a recovered SPIFFE ID that is not the recomputed one, a fork's included", () => {
     const fork = anExecutorMetadata({ assignment: anAssignment({ trust: "fork" }) });
     assert.deepEqual(parse(executorLabels(fork), executorAnnotations(fork)), fork);

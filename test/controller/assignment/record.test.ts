@@ -203,9 +203,10 @@ describe("steps that moved", () => {
   });
   const later = step({ id: 1, logIndex: 5, logLength: 0 });
 
-  it("are a first report, a step more, a start and an end", () => {
+  it("are a first report, a step more or less, a start and an end", () => {
     assert.ok(stepsMoved([], [step()]));
     assert.ok(stepsMoved([step()], [step(), later]));
+    assert.ok(stepsMoved([step(), later], [step()]));
     assert.ok(stepsMoved([{ id: 0, logIndex: 0, logLength: 0 }], [step()]));
     assert.ok(stepsMoved([step()], [step({ result: "success", stoppedAt: "2026-01-01T00:00:09Z" })]));
     assert.ok(stepsMoved([step(), later], [step(), { ...later, result: "failure" }]));

@@ -111,9 +111,21 @@ const forks: readonly (readonly [string, TaskContext])[] = [
     "a pull request pushed to refs/for, which has no head branch and needs no right to write",
     pullRequest(own, { head: { label: "", ref: "refs/pull/5/head" } }),
   ],
+  [
+    "a pull request of a branch that has been deleted since",
+    pullRequest(own, { head: { ref: "refs/pull/5/head" } }),
+  ],
+  ["a head without any name", pullRequest(own, { head: { label: "", ref: "" } })],
+  [
+    "a fork's pull request that is still at the base's commit",
+    pullRequest(fork, { context: { sha: mainsCommit } }),
+  ],
   ["a pull request whose head repository was deleted", pullRequest(null)],
   ["a pull request without head repository", pullRequest(own, { head: { repo: undefined } })],
-  ["a pull request of which Gitea knows no repository", pullRequest(null, { pull: { base: {} } })],
+  [
+    "a pull request of which Gitea knows no repository",
+    pullRequest(null, { pull: { base: {} }, head: { ref: "topic" } }),
+  ],
   [
     "a fork whose name has become that of the repository",
     pullRequest(fork, { head: { repo: { id: 2, full_name: own } } }),
