@@ -70,7 +70,10 @@ export function isCurrentAttempt(record: AssignmentRecord, attempt: Attempt): bo
   return current?.number === attempt.number && current.nonce === attempt.nonce;
 }
 
-/** Begins the first attempt, or the one after a lost one; undefined once there is a claim or an end. */
+/**
+ * Begins the first attempt, or the one after a lost one; undefined once there is a claim or an end. A nonce begins
+ * one attempt only: a change that is tried again after it was stored finds that attempt.
+ */
 export function beginAttempt(
   record: AssignmentRecord,
   nonce: string,
@@ -78,6 +81,7 @@ export function beginAttempt(
 ): AssignmentRecord | undefined {
   const { phase } = record;
   if (phase.name === "claimed" || phase.name === "finished") return undefined;
+  if (phase.name === "starting" && phase.attempt.nonce === nonce) return record;
   const number = phase.name === "starting" ? phase.attempt.number + 1 : 1;
   return { ...record, phase: { name: "starting", attempt: { number, nonce }, since: now } };
 }

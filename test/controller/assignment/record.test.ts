@@ -61,6 +61,10 @@ describe("assignment record", () => {
     );
   });
 
+  it("begins one attempt for one nonce, however often it is asked", () => {
+    assert.deepEqual(beginAttempt(started(), anAttempt().nonce, testStart + 9), started());
+  });
+
   it("knows its current attempt by number and nonce", () => {
     const record = started(anAttempt({ number: 2 }));
     assert.deepEqual(currentAttempt(record), anAttempt({ number: 2 }));
