@@ -14,6 +14,8 @@ export type NatsSettings = {
   readonly caFile?: string;
   readonly clock: Clock;
   readonly log: Logger;
+  /** The pause between two tries to connect, 1 s unless given. */
+  readonly retryMs?: number;
 };
 
 /** There is no connection to NATS, or it went while an answer was awaited: the request's outcome is unknown. */
@@ -39,7 +41,7 @@ export type NatsLink = {
 };
 
 const dialMs = 5_000;
-const retryMs = 1_000;
+const defaultRetryMs = 1_000;
 const remindMs = 30_000;
 const closeMs = 2_000;
 /** A peer that is gone without a word is noticed after about three of these. */
@@ -51,7 +53,7 @@ const pingMs = 10_000;
  * caller's to close.
  */
 export async function connectNats(settings: NatsSettings, signal: AbortSignal): Promise<NatsLink> {
-  const { clock, log } = settings;
+  const { clock, log, retryMs = defaultRetryMs } = settings;
   const servers = settings.url.split(",").map((server) => server.trim());
   const child = log.child({ server: servers.map(hostOf).join(",") });
   let said: { readonly text: string; readonly at: number } | undefined;
@@ -83,7 +85,7 @@ async function dial(
     pingInterval: pingMs,
     maxPingOut: 2,
     maxReconnectAttempts: -1,
-    reconnectTimeWait: retryMs,
+    reconnectTimeWait: settings.retryMs ?? defaultRetryMs,
     // A password that is being replaced must not end the connection for good.
     ignoreAuthErrorAbort: true,
   };
@@ -126,7 +128,8 @@ function watched(nats: NatsConnection, clock: Clock, log: Logger): NatsLink {
       log.error({ code: data, ...permissionContext }, "nats reports an error");
     }
   };
-  const following = (async () => {
+  // The client never ends this iteration, not even when it is closed.
+  void (async () => {
     for await (const status of nats.status()) follow(status);
   })();
   let closing = false;
@@ -166,7 +169,6 @@ function watched(nats: NatsConnection, clock: Clock, log: Logger): NatsLink {
       stop.abort();
       await nats.close();
       await ending;
-      await following;
     },
   };
 }

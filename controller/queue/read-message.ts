@@ -1,7 +1,8 @@
 import { type Assignment, sameAssignment } from "../assignment/assignment.ts";
 import type { BackendKind } from "../assignment/backend-kind.ts";
+import { InvalidAssignmentError } from "../assignment/errors.ts";
+import { IdentityError } from "../identity/errors.ts";
 import type { KeyRing } from "../identity/key-ring.ts";
-import { describeError } from "../platform/errors.ts";
 import { type Opened, open } from "./envelope.ts";
 
 export type MessageReader = {
@@ -34,6 +35,14 @@ export async function readMessage(
       ? opened
       : refused("its task says otherwise than its envelope");
   } catch (error) {
-    return refused(`its task makes no assignment: ${describeError(error)}`);
+    const reason = spoken(error);
+    return refused(`its task makes no assignment${reason === undefined ? "" : `: ${reason}`}`);
   }
+}
+
+/** Only our own errors are known not to quote the task: a parser's would show its secrets. */
+function spoken(error: unknown): string | undefined {
+  return error instanceof InvalidAssignmentError || error instanceof IdentityError
+    ? error.message
+    : undefined;
 }

@@ -31,15 +31,19 @@ const assignment = z
 
 const attempt = z.object({ number: z.number().int().positive(), nonce: z.string().regex(/^[0-9a-f]{32}$/) });
 
+const claim = z.object({ instance: z.string().min(1), logRows: count, at: time });
+
 const phase = z.discriminatedUnion("name", [
   z.object({ name: z.literal("queued") }),
   z.object({ name: z.literal("starting"), attempt, since: time }),
+  z.object({ name: z.literal("claimed"), attempt, claim }),
   z.object({
-    name: z.literal("claimed"),
-    attempt,
-    claim: z.object({ instance: z.string().min(1), logRows: count, at: time }),
+    name: z.literal("finished"),
+    attempt: attempt.exactOptional(),
+    claim: claim.exactOptional(),
+    result,
+    at: time,
   }),
-  z.object({ name: z.literal("finished"), attempt: attempt.exactOptional(), result, at: time }),
 ]);
 
 const step = z.object({
@@ -51,18 +55,30 @@ const step = z.object({
   logLength: count,
 });
 
+const recordSchema = z.object({
+  assignment,
+  fetchedAt: time,
+  sequence: count,
+  rowsBegun: z.boolean(),
+  steps: z.array(step),
+  phase,
+});
+
 /** Fields of a newer version are ignored, so that going back a version stops nothing. */
 const value = z.object({
   writer: z.object({ id: z.string(), counter: z.number().int() }),
-  record: z.object({
-    assignment,
-    fetchedAt: time,
-    sequence: count,
-    rowsBegun: z.boolean(),
-    steps: z.array(step),
-    phase,
-  }) satisfies z.ZodType<AssignmentRecord>,
+  record: recordSchema,
 });
+
+/** The dotted names of all fields in a type. */
+type Fields<T> = T extends readonly (infer Item)[]
+  ? Fields<Item>
+  : T extends object
+    ? { [Key in keyof T & string]: Key | `${Key}.${Fields<NonNullable<T[Key]>>}` }[keyof T & string]
+    : never;
+
+/** An optional field that the schema lacks would get lost without a word: with one, this is no record any more. */
+type Complete<T> = [Exclude<Fields<AssignmentRecord>, Fields<T>>] extends [never] ? AssignmentRecord : never;
 
 /** A record as JSON; the task id, which may exceed a JSON number, as text. */
 export function encodeRecord(record: AssignmentRecord, writer: Writer): Uint8Array {
@@ -78,7 +94,10 @@ export function decodeRecord(bytes: Uint8Array): Decoded {
     return { ok: false, reason: "it is not JSON" };
   }
   const parsed = value.safeParse(json);
-  if (parsed.success) return { ok: true, record: parsed.data.record, writer: parsed.data.writer };
+  if (parsed.success) {
+    const record: Complete<z.output<typeof recordSchema>> = parsed.data.record;
+    return { ok: true, record, writer: parsed.data.writer };
+  }
   const issues = parsed.error.issues.map(({ path, message }) => [path.join("."), message].join(": "));
   return { ok: false, reason: issues.join("; ") };
 }
