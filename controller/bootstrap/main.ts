@@ -25,6 +25,8 @@ import { defaultTimes } from "./times.ts";
  */
 const logger = createLogger("info").child({ component: "bootstrap" });
 
+const random = () => randomInt(2 ** 32) / 2 ** 32;
+
 const stop = new AbortController();
 for (const signal of ["SIGTERM", "SIGINT"] as const)
   process.on(signal, () => stop.abort(new Error(`stopped by ${signal}`)));
@@ -45,7 +47,6 @@ async function bootstrap(clock: Clock, log: Logger, signal: AbortSignal): Promis
   await using lock = await onlyOne(environment.capability);
   if (lock === undefined) throw new Error("another process runs for this attempt already");
 
-  const random = () => randomInt(2 ** 32) / 2 ** 32;
   using client = createWorkloadClient(endpoint);
   await using source = await openX509Source(
     { client, expectedId: environment.spiffeId, clock, random, log, readyTimeoutMs: defaultTimes.identity },
