@@ -82,7 +82,8 @@ export function createRunnerService(options: RunnerServiceOptions): ServiceImpl<
         // Asked again: what stood before this call in the queue may have changed the record.
         const { caller, record } = admitted(context);
         const deadline = AbortSignal.timeout(callDeadlineMs);
-        const { answer, logRows } = await updateTask(caller, record, request, deadline);
+        const { answer, logRows, ended } = await updateTask(caller, record, request, deadline);
+        if (ended !== undefined) log.info({ assignment: caller.assignmentId, result: ended }, "task over");
         if (logRows !== undefined) context.responseHeader.set(callHeaders.logRows, String(logRows));
         return answer;
       }),

@@ -42,6 +42,8 @@ export type TaskUpdate = {
   readonly answer: UpdateTaskResponse;
   /** Rows that Gitea's log had before the executor's first; undefined once the task is over. */
   readonly logRows?: number;
+  /** The result that Gitea has just taken. */
+  readonly ended?: TaskResult;
 };
 
 /**
@@ -75,10 +77,15 @@ export function createUpdateTask({ gitea, change, markTerminal, clock }: UpdateT
     await stored(change(record.assignment.id, (current) => ({ ...current, steps }), signal));
   };
 
-  const end = async (id: string, result: TaskResult | undefined, signal: AbortSignal) => {
+  const end = async (
+    id: string,
+    result: TaskResult | undefined,
+    signal: AbortSignal,
+  ): Promise<TaskResult> => {
     if (result === undefined) throw new ConnectError("Gitea did not take the result", Code.Unavailable);
     const record = await stored(change(id, (current) => finish(current, result, clock.now()), signal));
     await stored(markTerminal(record, signal));
+    return result;
   };
 
   return async (
@@ -101,9 +108,9 @@ export function createUpdateTask({ gitea, change, markTerminal, clock }: UpdateT
     await recordSteps(request, claimed, signal);
     if (final) state.stoppedAt ??= timestampFromMs(clock.now());
     const answer = await upstream(gitea.updateTask(request, signal));
-    if (final) await end(id, taskResultOf(answer.state?.result), signal);
     const logRows = claimed.phase.name === "claimed" ? claimed.phase.claim.logRows : 0;
-    return { answer, logRows };
+    if (!final) return { answer, logRows };
+    return { answer, logRows, ended: await end(id, taskResultOf(answer.state?.result), signal) };
   };
 }
 

@@ -98,6 +98,8 @@ export function createTakeTask(options: TakeTaskOptions) {
     const queued = { assignment: reading.assignment, fetchedAt, compressedTask: await compress(task) };
     const sequence = await store(queued, signal);
     if (sequence === undefined) return;
+    const { id, backend, repository, jobKey } = queued.assignment;
+    log.info({ assignment: id, backend, repository, job: jobKey }, "task stored");
     try {
       const record = (deadline: AbortSignal) => offer({ ...queued, sequence }, deadline);
       await persist("recording a task", record, task.id, signal);

@@ -13,6 +13,8 @@ export type ServerCommand = {
   readonly environment: NodeJS.ProcessEnv;
   /** Its output is appended to this file. */
   readonly logFile: string;
+  /** Hears each line of its output. */
+  readonly onLine?: (line: string) => void;
   readonly uid?: number;
   readonly gid?: number;
 };
@@ -37,6 +39,7 @@ export async function startServer(command: ServerCommand): Promise<ServerProcess
   const log = createWriteStream(command.logFile, { flags: "a" });
   const watchers = new Set<(line: string) => void>();
   const lines = createLastLines(30, (line) => {
+    command.onLine?.(line);
     for (const watcher of watchers) watcher(line);
   });
   const child = spawn(command.program, command.args, {
