@@ -1,6 +1,6 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { callHeaders } from "../assignment/executor-call.ts";
-import { currentAttempt, type AssignmentRecord } from "../assignment/record.ts";
+import { currentAttempt, isCurrentAttempt, type AssignmentRecord } from "../assignment/record.ts";
 import { verifyCapability, type Attempt } from "../identity/capability.ts";
 import type { KeyRing } from "../identity/key-ring.ts";
 
@@ -43,9 +43,10 @@ export function admit(caller: Caller, record: AssignmentRecord | undefined): Ass
   const current = record === undefined ? undefined : currentAttempt(record);
   if (record === undefined || (current === undefined && record.phase.name !== "finished"))
     throw new ConnectError(`${caller.assignmentId} is not known yet`, Code.Unavailable);
-  if (current?.number !== caller.attempt.number || current.nonce !== caller.attempt.nonce)
+  if (!isCurrentAttempt(record, caller.attempt))
     throw superseded(caller, "another attempt has taken its place");
-  if (record.phase.name === "claimed" && record.phase.claim.instance !== caller.instance)
+  const claim = "claim" in record.phase ? record.phase.claim : undefined;
+  if (claim !== undefined && claim.instance !== caller.instance)
     throw superseded(caller, "another instance has claimed the task");
   return record;
 }

@@ -11,6 +11,7 @@ import {
 import {
   enterClaim,
   finish,
+  isCurrentAttempt,
   stepsMoved,
   type AssignmentRecord,
   type TaskResult,
@@ -60,12 +61,16 @@ export function createUpdateTask({ gitea, change, markTerminal, clock }: UpdateT
       change(
         id,
         (current) => {
+          // Asked again: a record adopted after a conflict may be another attempt's by now.
+          if (!isCurrentAttempt(current, caller.attempt)) return current;
           const outcome = enterClaim(current, wanted);
           return outcome.kind === "claimed" ? outcome.record : current;
         },
         signal,
       ),
     );
+    if (!isCurrentAttempt(entered, caller.attempt))
+      throw superseded(caller, "another attempt has taken its place");
     const outcome = enterClaim(entered, wanted);
     if (outcome.kind === "refused") throw superseded(caller, outcome.reason);
     return entered;
