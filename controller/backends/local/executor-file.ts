@@ -33,6 +33,8 @@ export type ExecutorFile = {
   readonly uid: number | null;
   /** The bootstrap; null from just before its start until it is known. */
   readonly process: ProcessRef | null;
+  /** Why its end was begun by us; null if it was not. */
+  readonly killedFor: string | null;
   /** Why nothing of it runs any more; null while something may. */
   readonly ended: string | null;
 };
@@ -47,6 +49,7 @@ const schema = z.strictObject({
   process: z
     .strictObject({ pid: z.int().min(2), startTime: z.int().min(0), bootId: z.string().min(1) })
     .nullable(),
+  killedFor: z.string().nullable(),
   ended: z.string().nullable(),
 });
 
@@ -60,6 +63,7 @@ export function newExecutorFile(
     annotations: executorAnnotations(metadata),
     ...at,
     process: null,
+    killedFor: null,
     ended: null,
   };
 }

@@ -72,18 +72,16 @@ export function createExecutorKeeper(parts: {
       if (belongsTo(stored.file, owner, kind)) return stored.file;
       throw new BackendError("terminal", `${name} belongs to another controller or backend`);
     },
-    end: async (name, file, reason, signal) => {
-      if (file.ended !== null) return;
+    end: async (name, found, reason, signal) => {
+      if (found.ended !== null) return;
+      const main = found.process ?? findMain(name, found, table) ?? null;
+      const runs = main !== null && mainLives({ ...found, process: main }, table);
+      const file = { ...found, process: main, killedFor: found.killedFor ?? (runs ? reason : null) };
+      // Before the first signal: who looks between its end and the last line must not take it for its own.
+      if (runs) await store.write(name, file);
+      await endProcesses(name, file, { table, clock, graceMs }, signal);
       const state = stateOf(name, file);
-      const byItself = file.process !== null && !mainLives(file, table);
-      const main = file.process ?? findMain(name, file, table) ?? null;
-      await endProcesses(name, { ...file, process: main }, { table, clock, graceMs }, signal);
-      const why =
-        state.phase === "ended"
-          ? state.reason
-          : byItself
-            ? (children.get(name) ?? "its process is gone")
-            : reason;
+      const why = state.phase === "ended" ? state.reason : reason;
       await store.write(name, { ...file, ended: why });
       log.info({ backend: kind, executor: name, reason: why }, "executor ended");
       changed();

@@ -20,5 +20,5 @@ export function executorState(
     return { phase: "ended", reason: "its process was never started" };
   }
   if (mainLives(file, table) || processesOf(name, file, table).length > 0) return { phase: "running" };
-  return { phase: "ended", reason: exit ?? "its process is gone" };
+  return { phase: "ended", reason: file.killedFor ?? exit ?? "its process is gone" };
 }

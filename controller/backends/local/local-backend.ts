@@ -104,7 +104,9 @@ export async function createLocalBackend(options: LocalBackendOptions): Promise<
       if (main !== read.process) await store.write(name, file);
       const over = main === null ? keeper.stateOf(name, file).phase === "ended" : !mainLives(file, table);
       const late = clock.now() >= file.createdAt + options.timeoutSeconds * 1000;
-      if (over || late) await keeper.end(name, file, "deadline", signal);
+      // A kill that a controller before us began is brought to its end.
+      const begun = file.killedFor !== null;
+      if (over || late || begun) await keeper.end(name, file, "deadline", signal);
     });
 
   return {

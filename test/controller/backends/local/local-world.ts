@@ -49,6 +49,7 @@ export type StoredFile = {
   createdAt: number;
   uid: number | null;
   process: { pid: number; startTime: number; bootId: string } | null;
+  killedFor: string | null;
   ended: string | null;
 };
 
@@ -198,4 +199,17 @@ async function textOf(file: string): Promise<string> {
   } catch {
     return "";
   }
+}
+
+/** The pids of the living processes that have this uid in whatever way. */
+export async function runningAs(uid: number): Promise<readonly string[]> {
+  const pids = (await readdir("/proc")).filter((name) => /^[0-9]+$/.test(name));
+  const found = await Promise.all(
+    pids.map(async (pid) => {
+      const status = await textOf(`/proc/${pid}/status`);
+      const uids = /^Uid:\s+(.*)$/m.exec(status)?.[1]?.split(/\s+/) ?? [];
+      return uids.includes(String(uid)) && !/^State:\s+[ZX]/m.test(status) ? [pid] : [];
+    }),
+  );
+  return found.flat();
 }
