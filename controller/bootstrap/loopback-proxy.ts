@@ -33,7 +33,8 @@ const idleMs = 600_000;
  * the sender. When Gitea does not answer the job gets a 502.
  */
 export function createLoopbackProxy({ server, secureContext, log }: ProxyOptions): RequestListener {
-  if (server === undefined) return (_, response) => say(response, 502, "the task names no server_url");
+  if (server === undefined)
+    return (request, response) => say(request, response, 502, "the task names no server_url");
   const secure = server.protocol === "https:";
   // A connection for each request: one that is kept may be closed by the server just when a request that
   // cannot be repeated goes out on it.
@@ -49,32 +50,35 @@ export function createLoopbackProxy({ server, secureContext, log }: ProxyOptions
 
   return (request, response) => {
     const target = targetOf(server, request.url ?? "");
-    if (target.kind === "refuse") return say(response, target.status, target.reason);
+    if (target.kind === "refuse") return say(request, response, target.status, target.reason);
     const headers = requestHeaders(request, server.host);
     const upstream = send({ ...options, method: request.method, path: target.path, headers });
     upstream.setTimeout(idleMs, () => upstream.destroy(new Error("nothing moved for too long")));
-    upstream.once("response", (answer) => void passBack(answer, response));
+    upstream.once("response", (answer) => void passBack(answer, request, response));
     upstream.on("error", (error) => {
       if (response.headersSent || response.destroyed) return;
       log.warn({ error: describeError(error) }, "gitea does not answer a job's request");
-      say(response, 502, "Gitea does not answer");
+      say(request, response, 502, "Gitea does not answer");
     });
     // Not a pipeline: that would end the job's connection where the job shall still get an answer, because
     // Gitea was gone or answered before it had all.
     request.pipe(upstream, { end: false });
     request.once("end", () => endWith(upstream, trailersOf(request)));
-    response.once("finish", () => request.unpipe(upstream).resume());
     // The job has gone or has been served: in both cases nothing more is wanted from Gitea.
     response.once("close", () => upstream.destroy());
   };
 }
 
-async function passBack(answer: IncomingMessage, response: ServerResponse): Promise<void> {
+async function passBack(
+  answer: IncomingMessage,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
   response.writeHead(answer.statusCode ?? 502, answer.statusMessage ?? "", responseHeaders(answer));
   response.flushHeaders();
   try {
     await pipeline(answer, response, { end: false });
-    endWith(response, trailersOf(answer));
+    onceRead(request, () => endWith(response, trailersOf(answer)));
   } catch {
     // An answer that breaks off must not look complete.
     response.destroy();
@@ -86,6 +90,22 @@ function endWith(message: ClientRequest | ServerResponse, trailers: OutgoingHttp
   message.end();
 }
 
-function say(response: ServerResponse, status: number, text: string): void {
-  response.writeHead(status, { "content-type": "text/plain; charset=utf-8" }).end(`${text}\n`);
+function say(request: IncomingMessage, response: ServerResponse, status: number, text: string): void {
+  const body = `${text}\n`;
+  response.writeHead(status, {
+    "content-type": "text/plain; charset=utf-8",
+    "content-length": Buffer.byteLength(body),
+  });
+  response.write(body);
+  onceRead(request, () => response.end());
+}
+
+/**
+ * Goes on once the request has been read to its end, wherever that goes. An answer that ends before may be
+ * lost: the connection is closed with bytes unread, and the job's side is reset while it still sends.
+ */
+function onceRead(request: IncomingMessage, then: () => void): void {
+  if (request.readableEnded) return then();
+  request.once("end", then);
+  request.unpipe().resume();
 }
