@@ -2,10 +2,15 @@ import { chmod, lstat, mkdir, open, readdir, rename, rm, stat } from "node:fs/pr
 import path from "node:path";
 import { hasErrorCode, isMissing } from "./error-code.ts";
 
-/** Makes a folder with exactly this mode, whatever the umask, and its parents as the umask says. */
+/** Makes a folder with exactly this mode, whatever the umask; so do the parents get that are not there yet. */
 export async function makeFolder(folder: string, mode: number): Promise<void> {
-  await mkdir(folder, { recursive: true });
+  const first = await mkdir(folder, { recursive: true });
   await chmod(folder, mode);
+  if (first === undefined) return;
+  for (let made = path.resolve(folder); made !== path.resolve(first);) {
+    made = path.dirname(made);
+    await chmod(made, mode);
+  }
 }
 
 /**

@@ -1,0 +1,58 @@
+import assert from "node:assert/strict";
+import { describe, it } from "mocha";
+import {
+  belongsTo,
+  metadataOf,
+  parseExecutorFile,
+  serialiseExecutorFile,
+} from "../../../../controller/backends/local/executor-file.ts";
+import { anExecutorMetadata, testTrustDomain } from "../../../support/builders.ts";
+import { aFile, executor } from "./fake-processes.ts";
+
+describe("executor.json", () => {
+  it("B-06 is read as it was written, metadata and all", () => {
+    for (const file of [aFile(), aFile({ uid: 60999, process: null, killedFor: "a", ended: "b" })]) {
+      const read = parseExecutorFile(serialiseExecutorFile(file));
+      assert.deepEqual(read, file);
+      assert.deepEqual(metadataOf(executor, read, testTrustDomain), anExecutorMetadata());
+    }
+  });
+
+  for (const [what, change] of [
+    ["uid 0, under which everything would be killed", { uid: 0 }],
+    ["a uid above the range", { uid: 61000 }],
+    ["pid 1", { process: { pid: 1, startTime: 1, bootId: "b" } }],
+    ["a negative pid", { process: { pid: -1, startTime: 1, bootId: "b" } }],
+    ["a process without boot", { process: { pid: 100, startTime: 1 } }],
+    ["labels that are no texts", { labels: { a: 1 } }],
+    ["another version", { version: 2 }],
+    ["a field that is not known", { capability: "x" }],
+  ] as const) {
+    it(`is refused with ${what}, on one line`, () => {
+      const text = JSON.stringify({ ...aFile(), ...change });
+      assert.throws(
+        () => parseExecutorFile(text),
+        (error) =>
+          error instanceof Error &&
+          error.message.startsWith("executor.json does not hold: ") &&
+          !error.message.includes("\n"),
+      );
+    });
+  }
+
+  it("belongs to one owner and kind, and to both kinds when that cannot be read", () => {
+    const { owner } = anExecutorMetadata();
+    const file = aFile();
+    assert.equal(belongsTo(file, owner, "pod"), true);
+    assert.equal(belongsTo(file, owner, "vm"), false);
+    assert.equal(belongsTo(file, "somebody-else", "pod"), false);
+    const { "ci.ddupan.top/backend": _, ...labels } = file.labels;
+    assert.equal(belongsTo({ ...file, labels }, owner, "pod"), true);
+    assert.equal(belongsTo({ ...file, labels }, owner, "vm"), true);
+    assert.equal(belongsTo({ ...file, labels: {} }, owner, "pod"), false);
+  });
+
+  it("does not hold in the folder of another executor", () => {
+    assert.throws(() => metadataOf("gitea-task-43-1-00000000", aFile(), testTrustDomain), /is that of/);
+  });
+});

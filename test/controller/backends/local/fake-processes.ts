@@ -1,0 +1,62 @@
+import { type ExecutorFile, newExecutorFile } from "../../../../controller/backends/local/executor-file.ts";
+import { executorVariable } from "../../../../controller/backends/local/executor-processes.ts";
+import type { ProcessInfo, ProcessTable } from "../../../../controller/backends/local/process-table.ts";
+import { anExecutorMetadata, testStart } from "../../../support/builders.ts";
+
+export type FakeProcess = ProcessInfo & {
+  readonly uids: readonly number[];
+  readonly environment: readonly string[];
+};
+
+/** Process 100, started at tick 5000, a session leader with uid 0. */
+export function aProcess(overrides: Partial<FakeProcess> = {}): FakeProcess {
+  const { pid = 100 } = overrides;
+  return {
+    pid,
+    group: pid,
+    session: pid,
+    startTime: 5000,
+    zombie: false,
+    uids: [0],
+    environment: [],
+    ...overrides,
+  };
+}
+
+export type FakeProcessTable = ProcessTable & {
+  processes: FakeProcess[];
+  readonly signals: (readonly [number, string])[];
+  /** What a signal does; default: SIGKILL ends the process that it is for, others do nothing. */
+  onSignal: (target: number, name: string) => void;
+};
+
+export function createFakeProcessTable(...processes: FakeProcess[]): FakeProcessTable {
+  const table: FakeProcessTable = {
+    bootId: "this-boot",
+    processes,
+    signals: [],
+    onSignal: (target, name) => {
+      if (name === "SIGKILL") table.processes = table.processes.filter(({ pid }) => pid !== target);
+    },
+    living: () => table.processes.filter(({ zombie }) => !zombie),
+    find: (pid) => table.processes.find((other) => other.pid === pid),
+    environment: (pid) => table.processes.find((other) => other.pid === pid)?.environment ?? [],
+    signal: (target, name) => {
+      table.signals.push([target, name]);
+      table.onSignal(target, name);
+    },
+  };
+  return table;
+}
+
+export const executor = "gitea-task-42-1-00000000";
+export const marked = [`${executorVariable}=${executor}`];
+
+/** The file of an executor that runs as process 100, started at tick 5000, under our own uid. */
+export function aFile(overrides: Partial<ExecutorFile> = {}): ExecutorFile {
+  return {
+    ...newExecutorFile(anExecutorMetadata(), { createdAt: testStart, uid: null }),
+    process: { pid: 100, startTime: 5000, bootId: "this-boot" },
+    ...overrides,
+  };
+}
