@@ -1,0 +1,43 @@
+import path from "node:path";
+import { parseArgs } from "node:util";
+import { parseTrustDomain, type TrustDomain } from "../../controller/identity/spiffe-id.ts";
+
+export type Settings = {
+  readonly folder: string;
+  readonly trustDomain: TrustDomain;
+  readonly svidTtlMs: number;
+};
+
+export const usage =
+  "usage: node scripts/workload-api/main.ts --folder DIR --trust-domain TD [--svid-ttl SECONDS]";
+
+const defaultTtlSeconds = 3600;
+const maxTtlSeconds = 86_400;
+
+/** Reads the command line; throws an error that says what is wrong with it, or why it must not run here. */
+export function readSettings(args: readonly string[], environment: NodeJS.ProcessEnv): Settings {
+  if (environment["NODE_ENV"] === "production") {
+    throw new Error(
+      "this Workload API is for the quick start and tests, with code that is trusted: it knows callers by a file's " +
+        "owner only and keeps its CA key on disk; it does not run with NODE_ENV=production, use SPIRE",
+    );
+  }
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      folder: { type: "string" },
+      "trust-domain": { type: "string" },
+      "svid-ttl": { type: "string", default: String(defaultTtlSeconds) },
+    },
+  });
+  const { folder, "trust-domain": trustDomain, "svid-ttl": ttl } = values;
+  if (folder === undefined || trustDomain === undefined) throw new Error(usage);
+  const seconds = /^[0-9]{1,6}$/.test(ttl) ? Number(ttl) : 0;
+  if (seconds < 1 || seconds > maxTtlSeconds)
+    throw new Error(`--svid-ttl must be 1 to ${maxTtlSeconds} seconds`);
+  return {
+    folder: path.resolve(folder),
+    trustDomain: parseTrustDomain(trustDomain),
+    svidTtlMs: seconds * 1000,
+  };
+}
