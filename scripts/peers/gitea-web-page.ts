@@ -1,5 +1,5 @@
-import { mkdir } from "node:fs/promises";
-import { delimiter, dirname, join } from "node:path";
+import { mkdir, symlink } from "node:fs/promises";
+import { delimiter, join } from "node:path";
 import { onPath } from "./find-peer.ts";
 import type { Step } from "./report.ts";
 import { runCommand } from "./run-command.ts";
@@ -21,7 +21,8 @@ export async function buildWebPage(
   options: { readonly environment: NodeJS.ProcessEnv; readonly step: Step },
   signal: AbortSignal,
 ): Promise<void> {
-  await mkdir(tools, { recursive: true });
+  await mkdir(join(tools, "bin"), { recursive: true });
+  await symlink(process.execPath, join(tools, "bin", "node"));
   const environment = webEnvironment(options.environment, tools);
   const npm = await onPath("npm", environment);
   if (npm === undefined) throw new Error("npm is not on PATH");
@@ -39,7 +40,7 @@ export async function buildWebPage(
 
 /** This process's own Node first: Gitea's build asks for a newer one than the machine may have. */
 function webEnvironment(environment: NodeJS.ProcessEnv, tools: string): NodeJS.ProcessEnv {
-  const path = [dirname(process.execPath), join(tools, "node_modules", ".bin"), environment["PATH"] ?? ""];
+  const path = [join(tools, "bin"), join(tools, "node_modules", ".bin"), environment["PATH"] ?? ""];
   // With CI set, Gitea's build takes every warning for an error.
   const { CI: _ci, ...rest } = environment;
   return { ...rest, PATH: path.join(delimiter), NODE_ENV: "production" };

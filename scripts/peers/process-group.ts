@@ -9,23 +9,30 @@ export function signalGroup(pid: number, signal: NodeJS.Signals): void {
   }
 }
 
+/** Somebody who kills a process group as soon as this process is gone, however it ended. */
+export type Watch = {
+  /** The group to kill. */
+  begin(pid: number): void;
+  /** Ends the watch; call it when the group has ended, and when it never began. */
+  end(): void;
+};
+
 /**
- * Kills the group as soon as this process is gone, however it ended. A child with a group of its own hears neither
- * Ctrl-C nor the end of its parent: a shell waits for the end of a pipe that only we hold open.
- * The returned function ends the watch; call it when the group has ended.
+ * A child with a group of its own hears neither Ctrl-C nor the end of its parent: a shell waits for the end of a pipe that only we
+ * hold open. Start it before the child, so that there is no moment without it.
  */
-export function killGroupWithUs(pid: number): () => void {
-  const script = 'while read -r _; do :; done; kill -KILL -- "-$1"';
-  const watch = spawn("sh", ["-c", script, "sh", String(pid)], {
-    stdio: ["pipe", "ignore", "ignore"],
-    detached: true,
-  });
+export function startWatch(): Watch {
+  const script = 'read -r group; while read -r _; do :; done; kill -s KILL -- "-$group"';
+  const watch = spawn("sh", ["-c", script], { stdio: ["pipe", "ignore", "ignore"], detached: true });
   watch.on("error", () => {
-    // No shell, no watch: the peer itself still runs.
+    // No shell, no watch: the child itself still runs.
   });
   watch.stdin.on("error", () => {
     // The watch was ended by somebody else.
   });
   watch.unref();
-  return () => watch.kill("SIGKILL");
+  return {
+    begin: (pid) => void watch.stdin.write(`${pid}\n`),
+    end: () => void watch.kill("SIGKILL"),
+  };
 }

@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { createLastLines } from "./last-lines.ts";
-import { killGroupWithUs, signalGroup } from "./process-group.ts";
+import { signalGroup, startWatch } from "./process-group.ts";
 import { within } from "./within.ts";
 
 export type Command = {
@@ -29,6 +29,7 @@ export async function runCommand(command: Command, signal: AbortSignal): Promise
 
 async function runUntilEnd(command: Command, what: string, signal: AbortSignal): Promise<string> {
   signal.throwIfAborted();
+  const watch = startWatch();
   const child = spawn(command.program, command.args, {
     cwd: command.folder,
     env: command.environment,
@@ -46,9 +47,11 @@ async function runUntilEnd(command: Command, what: string, signal: AbortSignal):
   child.once("error", (error) => reject(new Error(`cannot run ${what}`, { cause: error })));
   child.once("close", (code, killedBy) => resolve(killedBy ?? `exit code ${String(code)}`));
   const { pid } = child;
-  if (pid === undefined) return await ended;
-
-  const unwatch = killGroupWithUs(pid);
+  if (pid === undefined) {
+    watch.end();
+    return await ended;
+  }
+  watch.begin(pid);
   let killer: NodeJS.Timeout | undefined;
   const abort = () => {
     signalGroup(pid, "SIGTERM");
@@ -64,6 +67,6 @@ async function runUntilEnd(command: Command, what: string, signal: AbortSignal):
     signal.removeEventListener("abort", abort);
     clearTimeout(killer);
     signalGroup(pid, "SIGKILL");
-    unwatch();
+    watch.end();
   }
 }

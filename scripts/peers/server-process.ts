@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
-import { createWriteStream } from "node:fs";
+import { open } from "node:fs/promises";
 import { createLastLines } from "./last-lines.ts";
-import { killGroupWithUs, signalGroup } from "./process-group.ts";
+import { signalGroup, startWatch } from "./process-group.ts";
 import { within } from "./within.ts";
 
 export type ServerCommand = {
@@ -36,12 +36,13 @@ export type ServerProcess = {
 
 /** Starts a program in a process group of its own. Rejects when it cannot be started at all. */
 export async function startServer(command: ServerCommand): Promise<ServerProcess> {
-  const log = createWriteStream(command.logFile, { flags: "a" });
+  const log = (await open(command.logFile, "a")).createWriteStream();
   const watchers = new Set<(line: string) => void>();
   const lines = createLastLines(30, (line) => {
     command.onLine?.(line);
     for (const watcher of watchers) watcher(line);
   });
+  const watch = startWatch();
   const child = spawn(command.program, command.args, {
     cwd: command.folder,
     env: command.environment,
@@ -50,6 +51,7 @@ export async function startServer(command: ServerCommand): Promise<ServerProcess
     stdio: ["ignore", "pipe", "pipe"],
     detached: true,
   });
+  if (child.pid !== undefined) watch.begin(child.pid);
   for (const stream of [child.stdout, child.stderr]) {
     stream.setEncoding("utf8").on("data", (chunk: string) => {
       log.write(chunk);
@@ -60,11 +62,11 @@ export async function startServer(command: ServerCommand): Promise<ServerProcess
     child.once("spawn", resolve);
     child.once("error", (cause) => {
       log.end();
+      watch.end();
       reject(new Error(`cannot start ${command.name} (${command.program})`, { cause }));
     });
   });
   const pid = child.pid as number;
-  const unwatch = killGroupWithUs(pid);
 
   let running = true;
   const signalAll = (name: NodeJS.Signals) => {
@@ -77,7 +79,7 @@ export async function startServer(command: ServerCommand): Promise<ServerProcess
       running = false;
     });
     child.once("close", (code, killedBy) => {
-      unwatch();
+      watch.end();
       log.end(() => resolve(killedBy ?? `exit code ${String(code)}`));
     });
   });

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { chmod, mkdir, realpath, rename, rm } from "node:fs/promises";
+import { chmod, mkdir, realpath, rename, rm, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { copyOneFile, copyTree } from "./copy-tree.ts";
 
@@ -28,7 +28,9 @@ export async function stageFolder(source: string, folder: string, name: string):
   return target;
 }
 
-async function openFolder(folder: string): Promise<void> {
+/** Makes the folder if it is not there; everybody may list and enter it from then on. */
+export async function openFolder(folder: string): Promise<void> {
   await mkdir(folder, { recursive: true, mode: 0o755 });
-  await chmod(folder, 0o755);
+  const { mode } = await stat(folder);
+  if ((mode & 0o055) !== 0o055) await chmod(folder, (mode & 0o7777) | 0o055);
 }

@@ -1,21 +1,14 @@
-import { chmod, chown, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { systemClock } from "../../controller/platform/clock.ts";
 import { freePort } from "./free-port.ts";
-import type { GiteaSecrets, GiteaSettings } from "./gitea-settings.ts";
-import {
-  formatSettings,
-  giteaSecretsSchema,
-  giteaSettings,
-  mergeSettings,
-  newGiteaSecrets,
-} from "./gitea-settings.ts";
+import type { GiteaSettings } from "./gitea-settings.ts";
 import type { GiteaPeer } from "./peer.ts";
+import type { PlacedGitea } from "./place-gitea.ts";
+import { placeGitea, writeConfiguration } from "./place-gitea.ts";
 import { prepareGitea } from "./prepare-gitea.ts";
 import { runCommand } from "./run-command.ts";
 import type { ServerProcess } from "./server-process.ts";
 import { startServer } from "./server-process.ts";
-import { stageBinary, stageFolder } from "./stage.ts";
 import { within } from "./within.ts";
 
 export type GiteaOptions = {
@@ -52,7 +45,6 @@ export type Gitea = AsyncDisposable & {
   stop(): Promise<void>;
 };
 
-const defaultUid = 60_578;
 const startDeadlineMs = 60_000;
 const commandDeadlineMs = 60_000;
 const portAttempts = 5;
@@ -63,7 +55,7 @@ const portAttempts = 5;
  */
 export async function startGitea(options: GiteaOptions, signal: AbortSignal): Promise<Gitea> {
   const peer = options.peer ?? (await prepareGitea({}, signal));
-  const program = await placeProgram(peer, options);
+  const program = await placeGitea(peer, options.folder, options.uid);
   for (let attempt = 1; ; attempt++) {
     const port = options.port ?? (await freePort());
     try {
@@ -75,36 +67,8 @@ export async function startGitea(options: GiteaOptions, signal: AbortSignal): Pr
   }
 }
 
-type Program = {
-  readonly binary: string;
-  readonly staticRoot: string | undefined;
-  /** Folder of its own that Gitea writes to. */
-  readonly work: string;
-  readonly user: { readonly uid: number; readonly gid: number } | undefined;
-};
-
-/** Lays out the run folder: what Gitea reads, where its user can reach it, and the folder that it writes to. */
-async function placeProgram(peer: GiteaPeer, options: GiteaOptions): Promise<Program> {
-  const { folder } = options;
-  const work = join(folder, "gitea");
-  await mkdir(work, { recursive: true, mode: 0o700 });
-  if (process.getuid?.() !== 0)
-    return { binary: peer.binary, staticRoot: peer.staticRoot, work, user: undefined };
-  const uid = options.uid ?? defaultUid;
-  await chmod(folder, 0o755);
-  await chown(work, uid, uid);
-  const staticRoot =
-    peer.staticRoot === undefined ? undefined : await stageFolder(peer.staticRoot, folder, "static");
-  return {
-    binary: await stageBinary(peer.binary, join(folder, "bin")),
-    staticRoot,
-    work,
-    user: { uid, gid: uid },
-  };
-}
-
 async function startOnPort(
-  program: Program,
+  program: PlacedGitea,
   options: GiteaOptions & { readonly port: number },
   signal: AbortSignal,
 ): Promise<Gitea> {
@@ -159,28 +123,6 @@ async function startOnPort(
     stop,
     [Symbol.asyncDispose]: stop,
   };
-}
-
-/** Writes app.ini, readable for the server's user only, with the secrets of an earlier start if there was one. */
-async function writeConfiguration(program: Program, port: number, more: GiteaSettings): Promise<string> {
-  const { work, staticRoot, user } = program;
-  const secretsFile = join(work, "secrets.json");
-  const secrets = (await readSecrets(secretsFile)) ?? newGiteaSecrets();
-  const settings = mergeSettings(giteaSettings({ folder: work, port, staticRoot, secrets }), more);
-  const configuration = join(work, "app.ini");
-  await writeFile(secretsFile, JSON.stringify(secrets), { mode: 0o600 });
-  await writeFile(configuration, formatSettings(settings), { mode: 0o600 });
-  if (user !== undefined) await chown(configuration, user.uid, user.gid);
-  return configuration;
-}
-
-async function readSecrets(file: string): Promise<GiteaSecrets | undefined> {
-  try {
-    return giteaSecretsSchema.parse(JSON.parse(await readFile(file, "utf8")));
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
-    throw new Error(`cannot read ${file}`, { cause: error });
-  }
 }
 
 async function untilHealthy(url: string, server: ServerProcess, signal: AbortSignal): Promise<void> {
