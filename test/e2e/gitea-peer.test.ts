@@ -27,12 +27,12 @@ function workflow(label: string, word: string): string {
 
 describe("the real Gitea", () => {
   const real = useGitea({ service: { DISABLE_REGISTRATION: "false" } });
-  const signal = AbortSignal.timeout(110_000);
+  const soon = () => AbortSignal.timeout(60_000);
   const completed = (one: { readonly status: string }) => one.status === "completed";
 
   it("is the version that it is said to be", async () => {
     assert.match(
-      await real.gitea.command(["--version"], signal),
+      await real.gitea.command(["--version"], soon()),
       new RegExp(`version ${real.peer.version} `),
     );
   });
@@ -60,10 +60,10 @@ describe("the real Gitea", () => {
 
   it("gives the job to the real gitea-runner and keeps its log", async () => {
     const { gitea, admin } = real;
-    const runner = await registerRunner(gitea, { name: "official", labels: ["official"] }, signal);
-    const repository = await createRepository(admin, { name: "spoken" }, signal);
+    const runner = await registerRunner(gitea, { name: "official", labels: ["official"] }, soon());
+    const repository = await createRepository(admin, { name: "spoken" }, soon());
     const files = { ".gitea/workflows/say.yml": workflow("official", "spoken-word") };
-    const { sha } = await pushFiles(admin, repository, { files }, signal);
+    const { sha } = await pushFiles(admin, repository, { files }, soon());
 
     const home = join(real.folder, "runner");
     await mkdir(home);
@@ -76,7 +76,7 @@ describe("the real Gitea", () => {
     };
     await writeFile(join(home, ".runner"), JSON.stringify(file));
     await writeFile(join(home, "config.yaml"), "cache:\n  enabled: false\n");
-    const peer = await preparePeer("gitea-runner", { report: createReport() }, signal);
+    const peer = await preparePeer("gitea-runner", { report: createReport() }, soon());
     const official = await startServer({
       name: "gitea-runner",
       program: peer.binary,
@@ -86,13 +86,13 @@ describe("the real Gitea", () => {
       logFile: join(home, "runner.log"),
     });
     try {
-      const run = await awaitRun(admin, repository, { sha, fits: completed, deadlineMs: 60_000 }, signal);
+      const run = await awaitRun(admin, repository, { sha, fits: completed, deadlineMs: 60_000 }, soon());
       assert.equal(run.conclusion, "success");
       const wanted = { run: run.id, fits: () => true, deadlineMs: 10_000 };
-      const [job] = await awaitJobs(admin, repository, wanted, signal);
+      const [job] = await awaitJobs(admin, repository, wanted, soon());
       assert.ok(job !== undefined);
       assert.equal(job.runner_name, "official");
-      assert.match(await readJobLog(admin, repository, job.id, signal), /spoken-word/);
+      assert.match(await readJobLog(admin, repository, job.id, soon()), /spoken-word/);
       assert.equal(await official.exited, "exit code 0");
     } finally {
       await official.stop();
@@ -101,27 +101,27 @@ describe("the real Gitea", () => {
 
   it("cancels a job that waits for a runner, through the login of its web page", async () => {
     const { admin } = real;
-    const repository = await createRepository(admin, { name: "cancelled" }, signal);
+    const repository = await createRepository(admin, { name: "cancelled" }, soon());
     const files = {
       ".gitea/workflows/say.yml": workflow("nobody", "never"),
       "README.md": "Two files, one run\n",
     };
-    const { sha } = await pushFiles(admin, repository, { files }, signal);
-    const run = await awaitRun(admin, repository, { sha, deadlineMs: 10_000 }, signal);
+    const { sha } = await pushFiles(admin, repository, { files }, soon());
+    const run = await awaitRun(admin, repository, { sha, deadlineMs: 10_000 }, soon());
     assert.equal(run.status, "queued");
-    await cancelRun(await logIn(admin, signal), repository, run.id, signal);
-    const ended = await awaitRun(admin, repository, { sha, fits: completed, deadlineMs: 10_000 }, signal);
+    await cancelRun(await logIn(admin, soon()), repository, run.id, soon());
+    const ended = await awaitRun(admin, repository, { sha, fits: completed, deadlineMs: 10_000 }, soon());
     assert.equal(ended.conclusion, "cancelled");
   });
 
   it("refuses a login with the wrong password", async () => {
-    await assert.rejects(logIn({ ...real.admin, password: "wrong" }, signal), /logging in as admin1: 200/);
+    await assert.rejects(logIn({ ...real.admin, password: "wrong" }, soon()), /logging in as admin1: 200/);
   });
 
   it("has the same data at the same address after a restart", async () => {
     const { url } = real.gitea;
     await real.restart();
     assert.equal(real.gitea.url, url);
-    await assert.rejects(createRepository(real.admin, { name: "cancelled" }, signal), /409/);
+    await assert.rejects(createRepository(real.admin, { name: "cancelled" }, soon()), /409/);
   });
 });
