@@ -7,15 +7,17 @@ import { createTestCa, issueLeaf, type LeafOptions, type TestCa } from "../../su
 
 const td = parseTrustDomain("example.org");
 const id = "spiffe://example.org/ci/owner/repo/build";
-const now = Date.now();
+const now = Date.parse("2026-01-01T00:00:00Z");
 
 describe("leaf of an X.509-SVID", () => {
   let ca: TestCa;
   before(async () => {
     ca = await createTestCa();
   });
-  const verdict = async (options: LeafOptions, at = now) =>
-    verifyLeaf((await issueLeaf(ca, id, options)).certificate, td, at);
+  const verdict = async (options: LeafOptions) => {
+    const times = { notBefore: now - 10_000, notAfter: now + 60_000 };
+    return verifyLeaf((await issueLeaf(ca, id, { ...times, ...options })).certificate, td, now);
+  };
 
   const good: readonly (readonly [string, LeafOptions])[] = [
     ["as SPIRE makes it", { keyUsage: ["digitalSignature", "keyEncipherment", "keyAgreement"] }],
@@ -26,8 +28,7 @@ describe("leaf of an X.509-SVID", () => {
   ];
   for (const [what, options] of good) {
     it(`is good ${what}`, async () => {
-      const notAfter = Math.floor(now / 1000) * 1000 + 60_000;
-      assert.deepEqual(await verdict({ ...options, notAfter }), { ok: true, id, notAfter });
+      assert.deepEqual(await verdict(options), { ok: true, id, notAfter: now + 60_000 });
     });
   }
 
@@ -78,8 +79,8 @@ describe("leaf of an X.509-SVID", () => {
   }
 
   it("is refused from the very moment of its expiry on", async () => {
-    const notAfter = Math.floor(now / 1000) * 1000 + 60_000;
-    const { certificate } = await issueLeaf(ca, id, { notAfter });
+    const notAfter = now + 60_000;
+    const { certificate } = await issueLeaf(ca, id, { notBefore: now, notAfter });
     assert.equal(verifyLeaf(certificate, td, notAfter - 1).ok, true);
     assert.equal(verifyLeaf(certificate, td, notAfter).ok, false);
   });
