@@ -20,6 +20,8 @@ export function aTask(overrides: MessageInitShape<typeof TaskSchema> & { workflo
       server_url: "https://gitea.example.org/",
       token: "not-a-token",
     },
+    // gitea-runner writes into this map, and panics when Gitea sends none; it always does.
+    secrets: { GITEA_TOKEN: "not-a-token", GITHUB_TOKEN: "not-a-token" },
     ...rest,
   });
 }

@@ -1,0 +1,80 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { before, describe, it } from "mocha";
+import { Result } from "../../../proto/gen/runner/v1/runner_pb.ts";
+import { preparePeer } from "../../../scripts/peers/prepare-peer.ts";
+import { createReport } from "../../../scripts/peers/report.ts";
+import { aTask } from "../../support/a-task.ts";
+import { bootstrapUnderTest } from "../../support/bootstrap-under-test.ts";
+
+/** Building gitea-runner, when it is not in the cache yet, takes some minutes on a small machine. */
+const prepareMs = 600_000;
+
+describe("the real gitea-runner under the bootstrap", () => {
+  let binary = "";
+
+  before("prepare gitea-runner", async function () {
+    this.timeout(prepareMs);
+    const signal = AbortSignal.timeout(prepareMs);
+    ({ binary } = await preparePeer("gitea-runner", { report: createReport() }, signal));
+  });
+
+  it("takes the job, reaches Gitea through the loopback address, and reports rows, steps and result", async () => {
+    const asked: (string | undefined)[] = [];
+    const gitea = createServer((request, response) => {
+      asked.push(request.url);
+      response.end("hello from gitea");
+    });
+    gitea.listen(0, "127.0.0.1");
+    await once(gitea, "listening");
+    const serverUrl = `http://127.0.0.1:${(gitea.address() as AddressInfo).port}/`;
+    const node = JSON.stringify(process.execPath);
+    const workflow = `
+name: test
+on: push
+jobs:
+  build:
+    runs-on: [self-hosted, pod]
+    steps:
+      - run: |
+          ${node} -e 'fetch(process.env.GITHUB_SERVER_URL + "/acme/widgets").then(async (r) => console.log(await r.text()))'
+      - run: exit 5
+      - run: echo not reached
+`;
+    const task = aTask({ workflow });
+    task.context = { ...task.context, server_url: serverUrl };
+    await using test = await bootstrapUnderTest({ task, logRows: 2 });
+    const config = {
+      runner: { file: test.program.registrationFile, capacity: 1 },
+      cache: { enabled: false },
+      host: { workdir_parent: join(test.folder, "work") },
+      container: { workdir_parent: join(test.folder, "workspace") },
+    };
+    await writeFile(test.program.configFile, JSON.stringify(config));
+
+    const environment = { PATH: process.env["PATH"] ?? "", HOME: test.folder };
+    const result = await test.run({ binary, environment });
+    gitea.closeAllConnections();
+    await new Promise((resolve) => gitea.close(resolve));
+
+    assert.equal(result, Result.FAILURE);
+    assert.deepEqual(asked, ["/acme/widgets"]);
+    assert.ok(test.facade.rows.includes("hello from gitea"), test.facade.rows.join("\n"));
+    const steps = test.facade.states.at(-1)?.state?.steps ?? [];
+    assert.deepEqual(
+      steps.map((step) => step.result),
+      [Result.SUCCESS, Result.FAILURE, Result.SKIPPED],
+    );
+    const [first] = steps;
+    const own = test.facade.rows.slice(
+      Number(first?.logIndex) - 2,
+      Number(first?.logIndex) - 2 + Number(first?.logLength),
+    );
+    assert.ok(own.includes("hello from gitea"), own.join("\n"));
+    assert.equal(test.facade.logs.at(-1)?.noMore, true);
+  });
+});
