@@ -4,6 +4,7 @@ import path from "node:path";
 import { socketPath, type WorkloadEntry } from "../../controller/backends/local/workload-entry.ts";
 import type { Clock } from "../../controller/platform/clock.ts";
 import type { Authority } from "./authority.ts";
+import { type Owner, socketOwner } from "./socket-owner.ts";
 import { createWorkloadHandler } from "./workload-handler.ts";
 
 /** One workload that is served. Closing removes its socket and ends its calls. */
@@ -29,7 +30,7 @@ export async function openWorkloadSocket(
   { folder, authority, svidTtlMs, clock }: WorkloadSocketOptions,
 ): Promise<WorkloadSocket> {
   const socket = socketPath(folder, name);
-  const owner = ownerOf(entry);
+  const owner = socketOwner(entry.uid, { uid: process.geteuid?.() ?? 0, gid: process.getegid?.() ?? 0 });
   const ownFolder = path.dirname(socket);
   await rm(ownFolder, { recursive: true, force: true });
   await mkdir(ownFolder, { mode: 0o700 });
@@ -62,8 +63,6 @@ export async function openWorkloadSocket(
   return { close };
 }
 
-type Owner = { readonly uid: number; readonly gid: number };
-
 async function listen(server: http2.Http2Server, socket: string, owner: Owner | undefined): Promise<void> {
   // Under another name until it is ready: then whoever sees the socket may use it.
   const unready = path.join(path.dirname(socket), ".new");
@@ -85,12 +84,4 @@ function trackSessions(server: http2.Http2Server): ReadonlySet<http2.ServerHttp2
     session.once("close", () => sessions.delete(session));
   });
   return sessions;
-}
-
-/** Who has to own the socket; undefined if it is ours anyway. */
-function ownerOf({ uid }: WorkloadEntry): Owner | undefined {
-  const own = process.getuid?.();
-  if (uid === null || uid === own) return undefined;
-  if (own !== 0) throw new Error(`only root can serve uid ${uid}, this runs as uid ${own}`);
-  return { uid, gid: process.getgid?.() ?? 0 };
 }
