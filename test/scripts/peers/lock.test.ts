@@ -17,6 +17,17 @@ describe("the lock on a build", () => {
     onWait: (owner: number) => void = () => undefined,
   ) => await withLock(file, { clock, deadline, onWait }, work, signal);
 
+  /** Returns when the lock is taken; it is held until `until`. */
+  const takeAndHold = async (until: Promise<string>) => {
+    const held = Promise.withResolvers<boolean>();
+    const end = take(() => {
+      held.resolve(true);
+      return until;
+    });
+    await held.promise;
+    return { end };
+  };
+
   beforeEach(async () => {
     folder = await mkdtemp(join(tmpdir(), "lock-"));
     file = join(folder, "peer.lock");
@@ -34,7 +45,7 @@ describe("the lock on a build", () => {
 
   it("lets the second wait for the first", async () => {
     const first = Promise.withResolvers<string>();
-    const firstDone = take(() => first.promise);
+    const holder = await takeAndHold(first.promise);
     const owners: number[] = [];
     const order: string[] = [];
     const secondDone = take(
@@ -45,7 +56,7 @@ describe("the lock on a build", () => {
     await clock.waiting();
     order.push("first");
     first.resolve("first");
-    assert.equal(await firstDone, "first");
+    assert.equal(await holder.end, "first");
     await clock.step(1_000);
     assert.equal(await secondDone, "second");
     assert.deepEqual(order, ["first", "second"]);
@@ -64,18 +75,13 @@ describe("the lock on a build", () => {
 
   it("gives up at the deadline and names the file", async () => {
     const first = Promise.withResolvers<string>();
-    const held = Promise.withResolvers<boolean>();
-    const firstDone = take(() => {
-      held.resolve(true);
-      return first.promise;
-    });
-    await held.promise;
+    const holder = await takeAndHold(first.promise);
     await assert.rejects(
       take(() => Promise.resolve("never"), 20),
       (error: Error) => error.message.includes(`waiting for the lock ${file} took longer`),
     );
     first.resolve("done");
-    await firstDone;
+    await holder.end;
     assert.deepEqual(await readdir(folder), []);
   });
 });
