@@ -13,6 +13,11 @@ for (const name of ["SIGTERM", "SIGINT"] as const)
 
 // The level is part of the configuration, whose mistakes are to be logged as well.
 let log = createLogger("info");
+/** What nobody caught ends the process like any other fault: with one line. */
+process.on("uncaughtException", (error) => {
+  log.error({ component: "main", error: describeError(error), stack: error.stack }, "runner stopped");
+  process.exit(1);
+});
 try {
   const config = readConfig(process.env);
   log = createLogger(config.logLevel);

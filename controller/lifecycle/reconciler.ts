@@ -5,7 +5,7 @@ import type { Backend, Executor, InvalidExecutor } from "../backends/backend.ts"
 import type { Clock } from "../platform/clock.ts";
 import { describeError } from "../platform/errors.ts";
 import type { Logger } from "../platform/logger.ts";
-import { createWakeup } from "../platform/wakeup.ts";
+import { createWakeup, listenForAny } from "../platform/wakeup.ts";
 import type { Assignments } from "./assignments.ts";
 import { nextSteps, type Step } from "./next-step.ts";
 
@@ -132,23 +132,21 @@ export function createReconciler(options: ReconcilerOptions): Reconciler {
     });
     try {
       while (!signal.aborted) {
-        const round = new AbortController();
-        const either = AbortSignal.any([signal, round.signal]);
-        const wake = Promise.race([
-          moved.next(either),
-          assignments.changed(either),
-          clock.sleep(times.reconcileMs, either),
-        ]);
+        using woken = listenForAny(
+          [
+            (either) => moved.next(either),
+            (either) => assignments.changed(either),
+            (either) => clock.sleep(times.reconcileMs, either),
+          ],
+          signal,
+        );
         try {
           await pass(signal);
-          await wake;
+          await woken.first();
         } catch (error) {
           if (signal.aborted) return;
           log.error({ backend: backend.kind, error: describeError(error) }, "backend lifecycle error");
           await clock.sleep(times.againMs, signal).catch(() => undefined);
-        } finally {
-          round.abort();
-          await wake.catch(() => undefined);
         }
       }
     } finally {

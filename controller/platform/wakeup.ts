@@ -18,3 +18,25 @@ export function createWakeup(): Wakeup {
     next: (signal) => abortable(pending.promise, signal),
   };
 }
+
+/**
+ * Waits for whichever comes first. It listens from its creation on, so that a loop can look at the world after
+ * that and miss nothing that happens meanwhile; a rejection meanwhile is kept for `first`. Dispose of it after
+ * each round.
+ */
+export function listenForAny(
+  waits: readonly ((signal: AbortSignal) => Promise<void>)[],
+  signal: AbortSignal,
+): Disposable & { first(): Promise<void> } {
+  const over = new AbortController();
+  const either = AbortSignal.any([signal, over.signal]);
+  const first = Promise.race(waits.map((wait) => wait(either)));
+  // Nobody may be waiting yet when the signal is aborted.
+  first.catch(() => undefined);
+  return {
+    first: () => first,
+    [Symbol.dispose]: () => {
+      over.abort();
+    },
+  };
+}

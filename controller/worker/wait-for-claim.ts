@@ -1,7 +1,7 @@
 import type { AssignmentRecord } from "../assignment/record.ts";
 import type { Backend, Executor } from "../backends/backend.ts";
 import type { Clock } from "../platform/clock.ts";
-import { createWakeup } from "../platform/wakeup.ts";
+import { createWakeup, listenForAny } from "../platform/wakeup.ts";
 import type { ClaimWait } from "./process-delivery.ts";
 
 export type WaitForClaimOptions = {
@@ -25,23 +25,18 @@ export function createWaitForClaim({ backend, assignments, claimMs, clock }: Wai
     });
     try {
       for (;;) {
-        // Asked for before looking, so that nothing is missed in between.
-        const round = new AbortController();
-        const either = AbortSignal.any([signal, round.signal]);
-        const wake = Promise.race([
-          assignments.changed(either),
-          moved.next(either),
-          clock.sleep(Math.max(0, deadline - clock.now()), either),
-        ]);
-        try {
-          const now = await look(id, executor, signal);
-          if (now !== undefined) return now;
-          if (clock.now() >= deadline) return { kind: "timeout" };
-          await wake;
-        } finally {
-          round.abort();
-          await wake.catch(() => undefined);
-        }
+        using woken = listenForAny(
+          [
+            (either) => assignments.changed(either),
+            (either) => moved.next(either),
+            (either) => clock.sleep(Math.max(0, deadline - clock.now()), either),
+          ],
+          signal,
+        );
+        const now = await look(id, executor, signal);
+        if (now !== undefined) return now;
+        if (clock.now() >= deadline) return { kind: "timeout" };
+        await woken.first();
       }
     } finally {
       stop();

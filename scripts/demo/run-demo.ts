@@ -5,10 +5,9 @@ import { abortable } from "../../controller/platform/signal.ts";
 import { awaitJobs, awaitRun } from "../peers/gitea-api/await-run.ts";
 import { createRepository, pushFiles } from "../peers/gitea-api/repository.ts";
 import type { WorkflowJob } from "../peers/gitea-api/runs.ts";
-import { preparePeer } from "../peers/prepare-peer.ts";
-import { prepareGitea } from "../peers/prepare-gitea.ts";
 import type { Report } from "../peers/report.ts";
-import { startPlatform, type Peers, type Platform } from "../quick-start/platform.ts";
+import { startPlatform, type Platform } from "../quick-start/platform.ts";
+import { preparePeers } from "../quick-start/prepare-peers.ts";
 import { createWatch, secondsSince, type Watch } from "./watch.ts";
 
 export type DemoOptions = {
@@ -28,11 +27,7 @@ const tidyDeadlineMs = 60_000;
  */
 export async function runDemo({ exit, say, report }: DemoOptions, signal: AbortSignal): Promise<boolean> {
   say("Real peers");
-  const peers: Peers = {
-    nats: await preparePeer("nats-server", { report }, signal),
-    giteaRunner: await preparePeer("gitea-runner", { report }, signal),
-    gitea: await prepareGitea({ report }, signal),
-  };
+  const peers = await preparePeers(report, signal);
   for (const { name, version, source } of [peers.nats, peers.giteaRunner, peers.gitea])
     say(`  ${name} ${version} (${source})`);
   if (!peers.gitea.webPage.built) say(`  no web page: ${peers.gitea.webPage.reason}`);

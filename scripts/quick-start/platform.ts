@@ -7,16 +7,14 @@ import { createAdmin, type GiteaAdmin } from "../peers/gitea-api/admin.ts";
 import { registerRunner } from "../peers/gitea-api/register-runner.ts";
 import { freePort } from "../peers/free-port.ts";
 import type { GiteaSettings } from "../peers/gitea-settings.ts";
-import type { GiteaPeer, Peer } from "../peers/peer.ts";
 import type { ServerProcess } from "../peers/server-process.ts";
 import { startGitea, type Gitea } from "../peers/start-gitea.ts";
 import { startNats, type Nats } from "../peers/start-nats.ts";
 import { startWorkloadApi } from "../workload-api/start.ts";
 import { startController, type ControllerLine } from "./controller-process.ts";
 import { endExecutors } from "./end-executors.ts";
+import type { Peers } from "./prepare-peers.ts";
 import { newCapabilityKey, writeSecret } from "./secrets.ts";
-
-export type Peers = { readonly gitea: GiteaPeer; readonly nats: Peer; readonly giteaRunner: Peer };
 
 export type PlatformOptions = {
   readonly peers: Peers;

@@ -1,0 +1,16 @@
+import type { GiteaPeer, Peer } from "../peers/peer.ts";
+import { prepareGitea } from "../peers/prepare-gitea.ts";
+import { preparePeer } from "../peers/prepare-peer.ts";
+import type { Report } from "../peers/report.ts";
+
+/** The real programs that the quick start runs. */
+export type Peers = { readonly gitea: GiteaPeer; readonly nats: Peer; readonly giteaRunner: Peer };
+
+/** Finds or builds them one after the other, the quick ones first: each build takes all processors by itself. */
+export async function preparePeers(report: Report, signal: AbortSignal): Promise<Peers> {
+  return {
+    nats: await preparePeer("nats-server", { report }, signal),
+    giteaRunner: await preparePeer("gitea-runner", { report }, signal),
+    gitea: await prepareGitea({ report }, signal),
+  };
+}
