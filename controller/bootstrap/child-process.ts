@@ -24,7 +24,10 @@ export async function runCommand(
   stop: AbortSignal,
 ): Promise<CommandEnd> {
   if (stop.aborted) return { kind: "not-started", reason: "it was to end before it began" };
-  const child = spawn(command.program, command.args, { env: command.environment, stdio: "inherit" });
+  const child = spawn(command.program, command.args, {
+    env: command.environment,
+    stdio: ["ignore", "inherit", "inherit"],
+  });
   const over = new AbortController();
   const terminate = async () => {
     child.kill("SIGTERM");

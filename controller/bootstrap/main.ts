@@ -57,6 +57,8 @@ async function bootstrap(clock: Clock, log: Logger, signal: AbortSignal): Promis
     baseUrl: environment.facadeUrl,
     authorize: exactly(environment.facadeSpiffeId),
     clock,
+    pingIntervalMs: 10_000,
+    pingTimeoutMs: 5_000,
   });
   const { assignmentId, capability, taskId } = environment;
   const caller = { assignmentId, capability, instance: randomUUID() };

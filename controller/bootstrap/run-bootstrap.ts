@@ -98,5 +98,5 @@ async function runJob(options: BootstrapOptions, job: Job, stop: AbortSignal): P
   silence.abort();
   await beating;
   log.info({ end: describeEnd(end) }, "gitea-runner is over");
-  return `gitea-runner ${describeEnd(end)} without reporting a result.`;
+  return `gitea-runner ${describeEnd(end)}${end.kind === "not-started" ? "" : " without reporting a result"}.`;
 }

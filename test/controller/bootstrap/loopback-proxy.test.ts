@@ -13,6 +13,7 @@ import { type AddressInfo, connect } from "node:net";
 import { Readable, Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createSecureContext } from "node:tls";
+import { promisify } from "node:util";
 import { gunzipSync, gzipSync } from "node:zlib";
 import { afterEach, describe, it } from "mocha";
 import { createLoopbackProxy } from "../../../controller/bootstrap/loopback-proxy.ts";
@@ -181,19 +182,20 @@ describe("the loopback proxy", () => {
     assert.equal(await text(await asking), String(100 * megabyte));
   });
 
-  it("ends the request to Gitea when the job hangs up", async () => {
-    const begun = Promise.withResolvers<IncomingMessage>();
-    const { port } = await proxyTo((request, response) => {
-      response.writeHead(200).write("some");
-      begun.resolve(request);
+  for (const answered of [false, true])
+    it(`ends the request to Gitea when the job hangs up ${answered ? "during" : "before"} the answer`, async () => {
+      const begun = Promise.withResolvers<IncomingMessage>();
+      const { port } = await proxyTo((request, response) => {
+        if (answered) response.writeHead(200).write("some");
+        begun.resolve(request);
+      });
+      const client = connect(port, "127.0.0.1");
+      client.write("GET / HTTP/1.1\r\nhost: x\r\n\r\n");
+      const request = await begun.promise;
+      const closed = once(request.socket, "close");
+      client.destroy();
+      await closed;
     });
-    const client = connect(port, "127.0.0.1");
-    client.write("GET / HTTP/1.1\r\nhost: x\r\n\r\n");
-    const request = await begun.promise;
-    const closed = once(request.socket, "close");
-    client.destroy();
-    await closed;
-  });
 
   it("lets an answer that breaks off look broken off", async () => {
     const { port } = await proxyTo((_, response) => {
@@ -228,6 +230,16 @@ describe("the loopback proxy", () => {
       megabytes(5, () => undefined),
     );
     assert.deepEqual([answer.statusCode, await text(answer)], [502, "Gitea does not answer\n"]);
+  });
+
+  it("answers 502 even to a job that reads only when it has sent all", async () => {
+    const proxy = createLoopbackProxy({ server: undefined, secureContext: createSecureContext(), log });
+    const client = connect(await listen(createServer(proxy)), "127.0.0.1");
+    const length = 30 * megabyte;
+    client.write(`POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: ${length}\r\n\r\n`);
+    const sent = promisify(client.write.bind(client) as (chunk: Buffer, done: () => void) => void);
+    await sent(Buffer.alloc(length));
+    assert.match(await text(client), /^HTTP\/1.1 502 /);
   });
 
   it("answers 502 when Gitea hangs up without an answer", async () => {

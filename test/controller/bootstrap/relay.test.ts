@@ -69,6 +69,13 @@ describe("relaying log rows", () => {
     );
   });
 
+  it("sends no later part when an earlier one was not stored", async () => {
+    const { facade, newRelay } = facadeInMemory();
+    const rows = Array.from({ length: 20 }, () => "x".repeat(1024 * 1024));
+    assert.equal((await newRelay().updateLog(someRows(5, rows))).ackIndex, 0n);
+    assert.equal(facade.logs.length, 1);
+  });
+
   it("acknowledges the parts that went through when a later one fails", async () => {
     const { facade, newRelay } = facadeInMemory();
     const rows = Array.from({ length: 10 }, () => "x".repeat(1024 * 1024));
