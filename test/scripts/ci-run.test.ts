@@ -1,0 +1,111 @@
+import assert from "node:assert/strict";
+import type { ChildProcess } from "node:child_process";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { copyFile, mkdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { before, describe, it } from "mocha";
+import { useFakeTools } from "../support/fake-tools.ts";
+
+type Counts = { readonly passed: number; readonly failed: number; readonly skipped: number };
+
+/** A line of the script that plays npm: a suite with these counts, which fails if a test did. */
+function suite(name: string, counts: Counts): string {
+  const status = counts.failed > 0 ? 1 : 0;
+  return `[ "$*" = "${name}" ] && { echo '${JSON.stringify(counts)}' >> "$TEST_COUNTS"; exit ${status}; }`;
+}
+
+const unit = suite("test", { passed: 3, failed: 0, skipped: 0 });
+const endToEnd = suite("run test:e2e", { passed: 2, failed: 0, skipped: 0 });
+
+describe(".ci/run", () => {
+  const tools = useFakeTools();
+
+  before("copy it beside fake tools", async () => {
+    const folder = join(tools.bin, "..", ".ci");
+    await mkdir(folder);
+    await copyFile(join(import.meta.dirname, "..", "..", ".ci", "run"), join(folder, "run"));
+    await tools.script("git", "exit 0");
+  });
+
+  const start = async (npm: readonly string[], more: NodeJS.ProcessEnv = {}): Promise<ChildProcess> => {
+    await tools.script("npm", 'echo "$*" >> "$CALLS"', ...npm, "exit 0");
+    const file = join(tools.bin, "..", ".ci", "run");
+    return spawn("bash", [file], {
+      env: { ...tools.environment, ...more },
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+  };
+  const end = async (child: ChildProcess) => {
+    assert.ok(child.stdout !== null);
+    const [output] = await Promise.all([text(child.stdout), once(child, "exit")]);
+    return { output, lastLine: output.trimEnd().split("\n").at(-1), exitCode: child.exitCode };
+  };
+  const run = async (...args: Parameters<typeof start>) => await end(await start(...args));
+
+  it("adds up the tests of all suites in its last line", async () => {
+    const { lastLine, exitCode } = await run([unit, endToEnd]);
+    assert.equal(lastLine, "5 passed, 0 failed");
+    assert.equal(exitCode, 0);
+    const all = ["ci", "run check", "run lint", "run gen", "run peers", "test", "run test:e2e"];
+    assert.deepEqual(await tools.calls(), all);
+  });
+
+  it("goes on after a failure and counts it", async () => {
+    const check = '[ "$*" = "run check" ] && exit 2';
+    const { output, lastLine, exitCode } = await run([
+      check,
+      suite("test", { passed: 1, failed: 2, skipped: 0 }),
+      endToEnd,
+    ]);
+    assert.equal(lastLine, "3 passed, 3 failed");
+    assert.equal(exitCode, 1);
+    assert.match(output, /^failed: check\nfailed: unit tests: 2 tests$/m);
+  });
+
+  it("fails when a suite ran no test", async () => {
+    const { output, lastLine, exitCode } = await run([unit]);
+    assert.equal(lastLine, "3 passed, 1 failed");
+    assert.equal(exitCode, 1);
+    assert.match(output, /^failed: end-to-end tests: no test ran$/m);
+  });
+
+  it("fails when a suite fails though all its tests passed", async () => {
+    const crash =
+      '[ "$*" = test ] && { echo \'{"passed":3,"failed":0,"skipped":0}\' >> "$TEST_COUNTS"; exit 7; }';
+    assert.equal((await run([crash, endToEnd])).lastLine, "5 passed, 1 failed");
+  });
+
+  it("tells skipped tests, which fail under CI=true", async () => {
+    const npm = [suite("test", { passed: 3, failed: 0, skipped: 2 }), endToEnd];
+    const here = await run(npm);
+    assert.equal(here.lastLine, "5 passed, 0 failed, 2 skipped");
+    assert.equal(here.exitCode, 0);
+    const there = await run(npm, { CI: "true" });
+    assert.equal(there.lastLine, "5 passed, 2 failed");
+    assert.equal(there.exitCode, 1);
+  });
+
+  it("says so in its last line when nothing can be installed", async () => {
+    const { lastLine, exitCode } = await run(['[ "$*" = ci ] && exit 1', unit, endToEnd]);
+    assert.equal(lastLine, "0 passed, 1 failed");
+    assert.equal(exitCode, 1);
+  });
+
+  it("leaves nothing running when it is interrupted", async () => {
+    const begun = await tools.pipe("begun");
+    const open = await tools.pipe("open");
+    // Not even what outlives its suite: the background process holds the pipe.
+    const hang = `[ "$*" = "run test:e2e" ] && { exec 9> ${open}; echo > ${begun}; sleep 1000 & wait; }`;
+    const child = await start([unit, hang]);
+    const ended = readFile(open);
+    await readFile(begun);
+    child.kill("SIGTERM");
+    const { output, lastLine, exitCode } = await end(child);
+    await ended;
+    assert.match(output, /^failed: interrupted by SIGTERM$/m);
+    assert.equal(lastLine, "3 passed, 1 failed");
+    assert.equal(exitCode, 1);
+  });
+});
