@@ -74,6 +74,7 @@ export function createLane(options: LaneOptions): Lane {
     event: (event, record, executor) => {
       executorEvent(event, record, executor?.name);
     },
+    times,
     clock,
   });
   const process = createProcessDelivery({
@@ -81,7 +82,7 @@ export function createLane(options: LaneOptions): Lane {
     slots,
     assignments,
     ensureExecutor,
-    waitForClaim: createWaitForClaim({ backend, assignments, claimMs: times.claimMs, clock }),
+    waitForClaim: createWaitForClaim({ backend, assignments, times, clock }),
     event: (event, assignment, retryDelayMs) => {
       const delay = retryDelayMs === undefined ? {} : { retry_delay: retryDelayMs / 1000 };
       log.info({ event, backend: kind, assignment, ...delay }, "assignment transition");

@@ -14,6 +14,8 @@ export type DeliveryContent =
 export type Delivery = {
   /** Where the message is in the stream. */
   readonly sequence: number;
+  /** From 1; the queue gives a message up that was delivered 1000 times. */
+  readonly deliveryCount: number;
   readonly content: DeliveryContent;
   /** Not forgotten: the queue's wait for an answer begins anew. */
   inProgress(): void;

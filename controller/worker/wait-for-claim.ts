@@ -1,6 +1,8 @@
 import type { AssignmentRecord } from "../assignment/record.ts";
+import type { Times } from "../assignment/times.ts";
 import type { Backend, Executor } from "../backends/backend.ts";
 import type { Clock } from "../platform/clock.ts";
+import { withDeadline } from "../platform/signal.ts";
 import { createWakeup, listenForAny } from "../platform/wakeup.ts";
 import type { ClaimWait } from "./process-delivery.ts";
 
@@ -11,14 +13,15 @@ export type WaitForClaimOptions = {
     /** Resolves when any assignment has changed. */
     changed(signal: AbortSignal): Promise<void>;
   };
-  readonly claimMs: number;
+  /** How long a claim is waited for, and how long the backend may take for one answer. */
+  readonly times: Pick<Times, "claimMs" | "callMs">;
   readonly clock: Clock;
 };
 
 /** Waits until the record has a claim (or an end), the executor has ended, or the time is over. */
-export function createWaitForClaim({ backend, assignments, claimMs, clock }: WaitForClaimOptions) {
+export function createWaitForClaim({ backend, assignments, times, clock }: WaitForClaimOptions) {
   return async (id: string, executor: Executor, signal: AbortSignal): Promise<ClaimWait> => {
-    const deadline = clock.now() + claimMs;
+    const deadline = clock.now() + times.claimMs;
     const moved = createWakeup();
     const stop = backend.onChange(() => {
       moved.wake();
@@ -46,7 +49,7 @@ export function createWaitForClaim({ backend, assignments, claimMs, clock }: Wai
   async function look(id: string, executor: Executor, signal: AbortSignal): Promise<ClaimWait | undefined> {
     const claimed = () => assignments.get(id)?.record.phase.name !== "starting";
     if (claimed()) return { kind: "claimed" };
-    const { executors } = await backend.list(signal);
+    const { executors } = await withDeadline((deadline) => backend.list(deadline), times.callMs, signal);
     // It may have claimed and ended while the list was made.
     if (claimed()) return { kind: "claimed" };
     const now = executors.find((one) => one.name === executor.name);

@@ -1,0 +1,182 @@
+import assert from "node:assert/strict";
+import { afterEach, describe, it } from "mocha";
+import { BackendError } from "../../../controller/backends/backend.ts";
+import { createAssignments } from "../../../controller/lifecycle/assignments.ts";
+import { createFakeClock } from "../../fakes/fake-clock.ts";
+import { aContent, createFakeQueue } from "../../fakes/fake-queue.ts";
+import { createFakeRecordStore } from "../../fakes/fake-record-store.ts";
+import {
+  createLaneUnderTest,
+  type LaneUnderTest,
+  type LaneUnderTestOptions,
+} from "../../support/lane-under-test.ts";
+
+const contents = [42n, 43n, 44n, 45n, 46n].map((taskId) => aContent({ taskId }));
+const [first, second, third] = contents.map(({ assignment }) => assignment);
+assert.ok(first && second && third);
+
+describe("the worker's loop", () => {
+  const open: LaneUnderTest[] = [];
+  afterEach(async () => {
+    for (const one of open.splice(0)) await one.stop();
+  });
+  function started(options: LaneUnderTestOptions = {}): LaneUnderTest {
+    const one = createLaneUnderTest(options);
+    open.push(one);
+    one.run("worker");
+    return one;
+  }
+  const publish = ({ queue }: LaneUnderTest, count = contents.length) => {
+    for (const content of contents.slice(0, count)) queue.publish(content);
+  };
+
+  it("pulls as many messages as there are slots, and the next one when a slot is free", async () => {
+    const one = started({ capacity: 2 });
+    publish(one);
+    await one.clock.step(60_000);
+    assert.deepEqual(one.lane.slots.held(), [first.id, second.id]);
+    assert.deepEqual(
+      [1, 2, 3].map((sequence) => one.queue.deliveries(sequence)),
+      [1, 1, 0],
+    );
+    assert.equal(one.events().includes("capacity_wait"), false);
+    await one.claim(first);
+    await one.clock.step(0);
+    assert.equal(one.queue.deliveries(3), 0, "the executor has the slot until it has ended");
+    one.lane.slots.release(first.id);
+    await one.clock.step(0);
+    assert.equal(one.queue.deliveries(3), 1);
+  });
+
+  it("does not pull while it has no room", async () => {
+    const one = started({ capacity: 1 });
+    publish(one, 2);
+    await one.clock.step(10_000);
+    const before = one.queue.pulls.length;
+    await one.clock.step(120_000);
+    assert.equal(one.queue.pulls.length, before);
+  });
+
+  it("pulls a message that was handed back though the pool is full, as soon as it is due", async () => {
+    const one = started({ capacity: 1 });
+    one.backend.bindable = false;
+    publish(one, 2);
+    await one.clock.step(0);
+    assert.equal(one.events().at(-1), "backend_pending");
+    one.backend.bindable = true;
+    await one.clock.step(2_000);
+    assert.equal(one.events().at(-1), "backend_ready");
+    assert.equal(one.queue.deliveries(1), 2);
+    assert.equal(one.queue.deliveries(2), 0, "the one without a slot was left alone");
+  });
+
+  it("leaves messages without a slot alone while one with a slot waits to come again", async () => {
+    const one = started({ capacity: 1 });
+    publish(one, 2);
+    for (let i = 0; i < 40; i++) one.backend.failNext("bindIdentity", new BackendError("retryable", "away"));
+    await one.clock.step(600_000);
+    assert.equal(one.queue.deliveries(2), 0);
+    assert.equal(one.events().includes("capacity_wait"), false);
+    assert.equal(one.queue.deliveries(1), 41);
+  });
+
+  it("pulls for an executor that was there before a restart, though the pool is full", async () => {
+    const earlier = started({ capacity: 1 });
+    publish(earlier, 1);
+    await earlier.clock.step(0);
+    await earlier.stop();
+    const one = createLaneUnderTest({ capacity: 1, world: earlier.backend.world, store: earlier.store });
+    open.push(one);
+    for (const record of earlier.store.stored.values()) one.assignments.restore(record);
+    one.lane.slots.restore(first.id);
+    publish(one, 2);
+    one.run("worker");
+    await one.clock.step(0);
+    assert.equal(one.events("executor transition")[0], "executor_found");
+  });
+
+  it("goes on after the queue was away", async () => {
+    const one = started();
+    one.queue.failNext("next", new Error("no connection"));
+    publish(one, 1);
+    await one.clock.step(1_999);
+    assert.deepEqual(one.backend.called("create"), []);
+    await one.clock.step(1);
+    assert.equal(one.backend.called("create").length, 1);
+    assert.equal(one.log.lines.filter(({ message }) => message === "assignment processing error").length, 1);
+  });
+
+  it("has one handler for an assignment, and answers the newest delivery of its message", async () => {
+    const one = started();
+    publish(one, 1);
+    await one.clock.step(0);
+    one.queue.forget(1);
+    await one.clock.step(0);
+    assert.equal(one.queue.deliveries(1), 2);
+    await one.clock.step(60_000);
+    assert.equal(one.queue.deliveries(1), 2, "it is in hand");
+    assert.equal(one.events().filter((event) => event === "received").length, 1);
+    await one.claim(first);
+    await one.clock.step(0);
+    assert.deepEqual(one.queue.answers(), [{ sequence: 1, word: "acknowledged" }]);
+    assert.equal(one.backend.called("create").length, 1);
+  });
+
+  it("hands a second message of an assignment back until the first is through, then removes it", async () => {
+    const one = started();
+    publish(one, 1);
+    await one.clock.step(0);
+    publish(one, 1);
+    await one.clock.step(20_000);
+    await one.claim(first);
+    await one.clock.step(20_000);
+    assert.equal(one.queue.size, 0);
+    assert.equal(one.backend.called("create").length, 1);
+  });
+
+  it("works on deliveries beside each other", async () => {
+    const one = started({ capacity: 2 });
+    const release = one.backend.hold("create");
+    publish(one, 2);
+    await one.clock.step(0);
+    assert.equal(one.backend.called("create").length, 2);
+    release();
+  });
+
+  it("ends only after what is in hand has been handed back", async () => {
+    const one = started({ capacity: 3 });
+    publish(one, 3);
+    await one.clock.step(0);
+    await one.stop();
+    assert.deepEqual(
+      one.queue.answers().map(({ word }) => word),
+      ["again", "again", "again"],
+    );
+    assert.equal(one.backend.world.stored.size, 3);
+  });
+
+  it("B-41 has two lanes that share nothing: a full or broken one does not hold up the other", async () => {
+    const clock = createFakeClock();
+    const store = createFakeRecordStore();
+    const shared = { clock, store, queue: createFakeQueue(clock), assignments: createAssignments(store) };
+    const pod = started({ ...shared, kind: "pod", capacity: 1 });
+    const vm = started({ ...shared, kind: "vm", capacity: 1 });
+    const release = pod.backend.hold("list");
+    const waiting = aContent({ taskId: 50n, backend: "vm" });
+    publish(pod, 2);
+    shared.queue.publish(waiting);
+    await clock.step(0);
+    assert.deepEqual(pod.lane.slots.held(), [first.id]);
+    assert.deepEqual(vm.lane.slots.held(), [waiting.assignment.id]);
+    assert.equal(vm.events().at(-1), "backend_ready");
+    await vm.claim(waiting.assignment);
+    await clock.step(0);
+    assert.equal(vm.events().at(-1), "acked");
+    vm.lane.slots.release(waiting.assignment.id);
+    assert.deepEqual(pod.lane.slots.held(), [first.id]);
+    release();
+    await clock.step(0);
+    assert.equal(pod.events().at(-1), "backend_ready");
+    assert.equal(shared.queue.deliveries(2), 0, "a free vm slot is none for a pod");
+  });
+});
