@@ -1,9 +1,6 @@
 import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
-import {
-  LogRowSchema,
-  type UpdateTaskResponse,
-} from "../../proto/gen/runner/v1/runner_pb.ts";
+import { LogRowSchema, type UpdateTaskResponse } from "../../proto/gen/runner/v1/runner_pb.ts";
 import type { StepRecord, TaskResult } from "../assignment/record.ts";
 import { GiteaError } from "../protocol/errors.ts";
 import type { RunnerClient } from "./runner-client.ts";
@@ -25,6 +22,16 @@ type Reporter = Pick<RunnerClient, "updateTask" | "updateLog">;
 const beyondAnyLog = 1_000_000_000n;
 
 /**
+ * Gitea takes steps by their number and ignores those that a job does not have, but leaves a step that a result
+ * does not name open for ever. Where none was ever reported, nobody knows how many there are.
+ */
+const stepsOfAnyJob: readonly StepRecord[] = Array.from({ length: 256 }, (_, id) => ({
+  id,
+  logIndex: 0,
+  logLength: 0,
+}));
+
+/**
  * Ends a task in Gitea on behalf of an executor that cannot: the reason as log rows after the last stored one,
  * then the result. Steps that were not over are closed, because a result without them would leave them running
  * for ever in Gitea's pages. A log that takes no more rows does not hold the result up. Repeating it is safe.
@@ -39,7 +46,8 @@ export async function reportEnd(
 ): Promise<TaskResult | "gone"> {
   try {
     const count = await appendReason(gitea, end, now, signal);
-    const steps = closeSteps(end.steps, end.result, count, now);
+    const known = end.steps.length === 0 ? stepsOfAnyJob : end.steps;
+    const steps = closeSteps(known, end.result, count, now);
     const answer: UpdateTaskResponse = await gitea.updateTask(
       {
         state: {
@@ -67,24 +75,39 @@ export async function storedRows(
   return (await gitea.updateLog({ taskId, index: beyondAnyLog }, signal)).ackIndex;
 }
 
-/** Resolves to the number of rows that the log had before, or undefined if it is closed. */
+/** Resolves to the number of rows that the log had before, or undefined if it takes no more. */
 async function appendReason(
   gitea: Reporter,
-  { taskId, reason }: End,
+  end: End,
   now: number,
   signal: AbortSignal,
 ): Promise<bigint | undefined> {
-  try {
-    const stored = await storedRows(gitea, taskId, signal);
-    const rows = reason.map((content) => create(LogRowSchema, { time: timestampFromMs(now), content }));
-    // Some servers close a log only on a request that carries a row.
-    const closing = rows.length > 0 ? rows : [create(LogRowSchema, { time: timestampFromMs(now) })];
-    await gitea.updateLog({ taskId, index: stored, rows: closing, noMore: true }, signal);
-    return stored;
-  } catch (error) {
-    if (error instanceof GiteaError && error.fault === "log-archived") return undefined;
-    throw error;
+  // A log that cannot be moved to Gitea's store of closed ones may still take rows.
+  for (const noMore of [true, false]) {
+    try {
+      return await appendRows(gitea, end, noMore, now, signal);
+    } catch (error) {
+      if (!(error instanceof GiteaError)) throw error;
+      if (error.fault === "log-archived") return undefined;
+      if (error.fault !== "log-trouble") throw error;
+    }
   }
+  return undefined;
+}
+
+async function appendRows(
+  gitea: Reporter,
+  { taskId, reason }: End,
+  noMore: boolean,
+  now: number,
+  signal: AbortSignal,
+): Promise<bigint> {
+  const stored = await storedRows(gitea, taskId, signal);
+  const rows = reason.map((content) => create(LogRowSchema, { time: timestampFromMs(now), content }));
+  // Some servers close a log only on a request that carries a row.
+  const closing = rows.length > 0 ? rows : [create(LogRowSchema, { time: timestampFromMs(now) })];
+  await gitea.updateLog({ taskId, index: stored, rows: closing, noMore }, signal);
+  return stored;
 }
 
 /** All steps with an end: what was over stays, what had begun gets the task's result, the rest is skipped. */

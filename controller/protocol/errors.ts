@@ -7,9 +7,11 @@ import { ConnectError } from "@connectrpc/connect";
  * - `unregistered`: our runner row is gone or the token is wrong. Fatal for the registration, not for the call.
  * - `gone`: the task is not ours or no longer exists. Terminal for the task.
  * - `log-archived`: the task's log is closed. Terminal for its rows; they count as stored.
+ * - `log-trouble`: Gitea's store of logs does not work. May pass; the caller bounds its tries, for a result must
+ *   not wait for rows for ever.
  * - `transient`: anything else. The caller tries again.
  */
-export type GiteaFault = "unregistered" | "gone" | "log-archived" | "transient";
+export type GiteaFault = "unregistered" | "gone" | "log-archived" | "log-trouble" | "transient";
 
 export class GiteaError extends Error {
   override readonly name = "GiteaError";
@@ -28,6 +30,7 @@ const faults: readonly (readonly [RegExp, GiteaFault])[] = [
   // Not "pick task: … resource does not exist": a deleted run in the way of FetchTask says nothing of a task.
   [/(update|get) task: .*resource does not exist/, "gone"],
   [/log file has been archived/, "log-archived"],
+  [/desc = (transfer logs|write logs|unable to append logs)/, "log-trouble"],
 ];
 
 /** The one place where a failed call to Gitea becomes an error of ours; `doing` says what was tried. */
