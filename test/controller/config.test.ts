@@ -1,0 +1,249 @@
+import assert from "node:assert/strict";
+import { describe, it } from "mocha";
+import { type Config, ConfigError, readConfig } from "../../controller/config.ts";
+
+const key = "k".repeat(40);
+const files: Record<string, string> = {
+  "/secrets/token": "the-runner-token\n",
+  "/secrets/nats": "the-nats-password\n",
+  "/secrets/keys": `# old and new\n${key}\n`,
+  "/secrets/opensandbox": "the-opensandbox-key\n",
+  "/secrets/empty": " \n",
+  "/secrets/short": "too-short-a-key\n",
+  "/ca.pem": "-----BEGIN CERTIFICATE-----\n",
+};
+
+function readFile(path: string): string {
+  const text = files[path];
+  if (text === undefined) throw Object.assign(new Error(`ENOENT: open '${path}'`), { code: "ENOENT" });
+  return text;
+}
+
+type Environment = Record<string, string | undefined>;
+
+const always: Environment = {
+  GITEA_URL: "https://gitea.example.org/",
+  GITEA_RUNNER_UUID: "8f14e45f-ceea-467f-a0e6-c4e8e1c8a1b2",
+  GITEA_RUNNER_TOKEN_FILE: "/secrets/token",
+  NATS_URL: "nats://nats.example.org:4222",
+  NATS_USER: "ci",
+  NATS_PASSWORD_FILE: "/secrets/nats",
+  TRUST_DOMAIN: "example.org",
+  SPIFFE_ENDPOINT_SOCKET: "unix:///run/spire/api.sock",
+  RUNNER_FACADE_URL: "https://facade.example.org:8443",
+  RUNNER_FACADE_SPIFFE_ID: "spiffe://example.org/controller/facade",
+  CAPABILITY_KEY_FILE: "/secrets/keys",
+};
+const forPods = {
+  POD_EXECUTOR_IMAGE: "registry.example.org/runner@sha256:0",
+  SPIRE_AGENT_ID: "spiffe://example.org/agent/{nodeUid}",
+};
+const forVms = {
+  OPENSANDBOX_API: "http://opensandbox.example.org",
+  OPENSANDBOX_API_KEY_FILE: "/secrets/opensandbox",
+};
+const forLocal = {
+  LOCAL_FOLDER: "/var/lib/runner",
+  LOCAL_WORKLOAD_API_FOLDER: "/run/spiffe",
+  GITEA_RUNNER_BINARY: "/usr/local/bin/gitea-runner",
+};
+
+function config(changes: Environment = {}): Config {
+  return readConfig({ ...always, ...forPods, ...forVms, ...changes }, readFile);
+}
+
+function mistakes(changes: Environment, base: Environment = { ...always, ...forPods, ...forVms }): string {
+  try {
+    readConfig({ ...base, ...changes }, readFile);
+  } catch (error) {
+    assert.ok(error instanceof ConfigError, String(error));
+    return error.message.replace("the configuration is not usable: ", "");
+  }
+  return assert.fail("the configuration was accepted");
+}
+
+describe("the configuration", () => {
+  it("has the documented defaults", () => {
+    const { gitea, nats, facade, backends, vmLabel, allowForksOnPods, healthListen, logLevel } = config();
+    assert.equal(gitea.url, "https://gitea.example.org");
+    assert.deepEqual([nats.stream, nats.subjectBase], ["CI_RUNNER", "ci.assignment"]);
+    assert.deepEqual(facade.listen, { host: undefined, port: 8443 });
+    assert.deepEqual(healthListen, { host: undefined, port: 8080 });
+    assert.deepEqual(backends, [
+      { kind: "pod", runsOn: "kubernetes", capacity: 4, timeoutSeconds: 14_400 },
+      { kind: "vm", runsOn: "opensandbox", capacity: 1, timeoutSeconds: 14_400 },
+    ]);
+    assert.deepEqual([vmLabel, allowForksOnPods, logLevel], ["vm", false, "info"]);
+  });
+
+  it("reads secrets from the files, without the line's end", () => {
+    const { gitea, nats, openSandbox } = config();
+    assert.equal(gitea.token, "the-runner-token");
+    assert.equal(nats.password, "the-nats-password");
+    assert.deepEqual(openSandbox, {
+      api: "http://opensandbox.example.org",
+      apiKey: "the-opensandbox-key",
+    });
+  });
+
+  it("takes an empty variable for an absent one", () => {
+    assert.equal(config({ POD_CAPACITY: "", VM_RUNNER_LABEL: "" }).vmLabel, "vm");
+    assert.equal(mistakes({ GITEA_URL: "" }), "GITEA_URL is required");
+  });
+
+  describe("B-82 required variables", () => {
+    for (const name of Object.keys(always))
+      it(`${name} is always required`, () => {
+        assert.equal(mistakes({ [name]: undefined }), `${name} is required`);
+      });
+
+    for (const name of Object.keys(forPods))
+      it(`${name} is required for, and only for, the pod worker in Kubernetes`, () => {
+        assert.equal(mistakes({ [name]: undefined }), `${name} is required`);
+        const without = { ...always, ...forVms, [name]: undefined };
+        assert.deepEqual(
+          readConfig({ ...without, COMPONENTS: "scheduler,vm-worker" }, readFile).backends.map(
+            ({ kind }) => kind,
+          ),
+          ["vm"],
+        );
+        readConfig({ ...without, ...forLocal, POD_BACKEND: "local" }, readFile);
+      });
+
+    for (const name of Object.keys(forVms))
+      it(`B-64 ${name} is required for, and only for, the vm worker in OpenSandbox`, () => {
+        assert.equal(mistakes({ [name]: undefined }), `${name} is required`);
+        const without = { ...always, ...forPods, [name]: undefined };
+        assert.deepEqual(
+          readConfig({ ...without, COMPONENTS: "scheduler,pod-worker" }, readFile).backends.map(
+            ({ kind }) => kind,
+          ),
+          ["pod"],
+        );
+        readConfig({ ...without, ...forLocal, VM_BACKEND: "local" }, readFile);
+      });
+
+    for (const name of Object.keys(forLocal))
+      it(`${name} is required for a local backend only`, () => {
+        const local = { ...forLocal, POD_BACKEND: "local", VM_BACKEND: "local" };
+        assert.equal(mistakes({ ...local, [name]: undefined }, always), `${name} is required`);
+        assert.equal(config().local, undefined);
+      });
+
+    it("does not look at what belongs to a component that is not selected", () => {
+      const garbage = {
+        VM_RUNNER_LABEL: "nonsense",
+        VM_CAPACITY: "many",
+        OPENSANDBOX_API: "nonsense",
+        OPENSANDBOX_API_KEY_FILE: "/not/there",
+      };
+      const { backends, openSandbox } = config({ ...garbage, COMPONENTS: "scheduler,pod-worker" });
+      assert.equal(backends.length, 1);
+      assert.equal(openSandbox, undefined);
+    });
+
+    it("all mistakes come in one report, by variable name, contradictions with the rest", () => {
+      const report = mistakes({
+        GITEA_URL: undefined,
+        GITEA_RUNNER_TOKEN_FILE: "/not/there",
+        NATS_PASSWORD_FILE: "/secrets/empty",
+        CAPABILITY_KEY_FILE: "/secrets/short",
+        COMPONENTS: "vm-worker",
+        VM_RUNNER_LABEL: "other",
+        VM_CAPACITY: "0",
+        VM_BACKEND: "local",
+        NODE_ENV: "production",
+        LOG_LEVEL: "loud",
+      });
+      assert.deepEqual(report.split("; "), [
+        "CAPABILITY_KEY_FILE: in the file that it names: line 1 has fewer than 32 characters",
+        "COMPONENTS: a worker needs the scheduler in the same process, claims live there",
+        "GITEA_RUNNER_BINARY is required",
+        "GITEA_RUNNER_TOKEN_FILE: the file that it names cannot be read (ENOENT)",
+        "GITEA_URL is required",
+        "LOCAL_FOLDER is required",
+        "LOCAL_WORKLOAD_API_FOLDER is required",
+        'LOG_LEVEL: Invalid option: expected one of "trace"|"debug"|"info"|"warn"|"error"|"fatal"',
+        "NATS_PASSWORD_FILE: the file that it names is empty",
+        "VM_BACKEND: local is for the quick start and tests, never with NODE_ENV=production",
+        "VM_CAPACITY: it is not a whole number of at least 1",
+        "VM_RUNNER_LABEL: it is neither vm nor vm-dev",
+      ]);
+    });
+  });
+
+  describe("components", () => {
+    it("are refused without a scheduler, without a worker, and when unknown", () => {
+      assert.match(mistakes({ COMPONENTS: "pod-worker" }), /^COMPONENTS: a worker needs the scheduler/);
+      assert.equal(mistakes({ COMPONENTS: "scheduler" }), "COMPONENTS: a scheduler needs a worker");
+      assert.match(mistakes({ COMPONENTS: "scheduler,pods" }), /^COMPONENTS: Invalid option/);
+    });
+
+    it("may be written with blanks", () => {
+      assert.equal(config({ COMPONENTS: " scheduler , vm-worker " }).backends.length, 1);
+    });
+
+    it("B-64 take vm and vm-dev as label of the VM worker, and no other", () => {
+      assert.equal(config({ VM_RUNNER_LABEL: "vm-dev" }).vmLabel, "vm-dev");
+      assert.equal(mistakes({ VM_RUNNER_LABEL: "VM" }), "VM_RUNNER_LABEL: it is neither vm nor vm-dev");
+    });
+  });
+
+  const refused: readonly (readonly [string, readonly string[]])[] = [
+    [
+      "GITEA_URL",
+      ["gitea", "ftp://x", "https://user:word@x", "https://x?y", "https://x#y", "https://user@x"],
+    ],
+    ["GITEA_RUNNER_UUID", ["-", "a b", "a/b", "x".repeat(64)]],
+    ["NATS_URL", ["nats", "http://x", "nats://ci:word@x", "nats://x,ci:word@y", "nats://", "nats://x, "]],
+    ["NATS_STREAM", ["a.b", "a b", "*"]],
+    ["NATS_SUBJECT_BASE", ["a b", "a.*", ">"]],
+    ["NATS_CA_FILE", ["/not/there", "/secrets/empty"]],
+    ["TRUST_DOMAIN", ["spiffe://example.org", "Example.org", "a b"]],
+    ["SPIFFE_ENDPOINT_SOCKET", ["/run/x.sock", "unix://x", "http://x", "tcp://localhost:1"]],
+    ["RUNNER_FACADE_LISTEN", ["8443", ":65536", "a b:1", "x:", "::1:1"]],
+    ["HEALTH_LISTEN", ["8080", ":99999"]],
+    ["RUNNER_FACADE_URL", ["http://x", "x", "https://user:word@x"]],
+    ["RUNNER_FACADE_SPIFFE_ID", ["example.org/x", "spiffe://other.org/x", "spiffe://example.org/"]],
+    ["POD_CAPACITY", ["0", "-1", "1.5", "many", "0x10", "1e3", " "]],
+    ["POD_TIMEOUT_SECONDS", ["59", "x"]],
+    ["POD_ALLOW_FORKS", ["yes", "1"]],
+    ["POD_BACKEND", ["docker"]],
+    ["LOG_LEVEL", ["verbose"]],
+  ];
+  for (const [name, values] of refused)
+    for (const value of values)
+      it(`refuses ${JSON.stringify(value)} as ${name}`, () => {
+        const report = mistakes({ [name]: value });
+        for (const mistake of report.split("; ")) {
+          const named = mistake.slice(0, mistake.search(/[: ]/));
+          assert.ok(named === name || named === "RUNNER_FACADE_SPIFFE_ID", report);
+        }
+        assert.ok(report.includes(`${name}:`), report);
+      });
+
+  it("takes addresses of all written forms", () => {
+    const listen = (value: string) => config({ RUNNER_FACADE_LISTEN: value }).facade.listen;
+    assert.deepEqual(listen("127.0.0.1:0"), { host: "127.0.0.1", port: 0 });
+    assert.deepEqual(listen("[::1]:8443"), { host: "::1", port: 8443 });
+    assert.deepEqual(listen("facade.example.org:443"), { host: "facade.example.org", port: 443 });
+    assert.equal(
+      config({ NATS_URL: "tls://a.example.org:4222, nats://b:4222" }).nats.url,
+      "tls://a.example.org:4222, nats://b:4222",
+    );
+    assert.equal(config({ GITEA_URL: "https://example.org/git//" }).gitea.url, "https://example.org/git");
+  });
+
+  for (const name of [...Object.keys({ ...always, ...forPods, ...forVms, ...forLocal }), "NATS_CA_FILE"])
+    it(`B-82 never quotes a secret that was put into ${name} by mistake`, () => {
+      const secret = "zq7Pw3 xK9/vB2mJ4+tR8=hN6dL";
+      let message = "";
+      try {
+        config({ GITEA_RUNNER_UUID: "/", [name]: secret, LOG_LEVEL: "loud" });
+      } catch (error) {
+        message = error instanceof Error ? `${error.message} ${String(error.cause)}` : "";
+      }
+      assert.notEqual(message, "");
+      for (const part of secret.split(/[ /+=]/)) assert.ok(!message.includes(part), message);
+    });
+});
