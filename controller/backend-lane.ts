@@ -11,6 +11,8 @@ import type { Task } from "./platform/task-group.ts";
 import { createSlots, type Slots } from "./slots/slots.ts";
 import type { Delivery } from "./worker/delivery.ts";
 import { createEnsureExecutor } from "./worker/ensure-executor.ts";
+import { createKeepAlive } from "./worker/keep-alive.ts";
+import type { ObeyGiteaOptions } from "./worker/obey-gitea.ts";
 import { createProcessDelivery } from "./worker/process-delivery.ts";
 import { createWaitForClaim } from "./worker/wait-for-claim.ts";
 import { createWorker } from "./worker/worker.ts";
@@ -25,6 +27,7 @@ export type LaneOptions = {
       options: { readonly expiresMs: number },
       signal: AbortSignal,
     ): Promise<Delivery | undefined>;
+    remove(sequence: number, assignmentId: string, signal: AbortSignal): Promise<unknown>;
   };
   readonly beat: (taskId: bigint, signal: AbortSignal) => Promise<"running" | TaskResult | "gone">;
   readonly reportEnd: (
@@ -63,12 +66,13 @@ export function createLane(options: LaneOptions): Lane {
       "executor transition",
     );
   };
+  const reportEnd: ObeyGiteaOptions["reportEnd"] = (record, ...rest) =>
+    options.reportEnd({ assignment: record.assignment, record }, ...rest);
   const ensureExecutor = createEnsureExecutor({
     backend,
     assignments,
     beat: options.beat,
-    reportEnd: (record, result, reason, signal) =>
-      options.reportEnd({ assignment: record.assignment, record }, result, reason, signal),
+    reportEnd,
     executorRequest: options.executorRequest,
     newNonce: options.newNonce,
     event: (event, record, executor) => {
@@ -106,11 +110,21 @@ export function createLane(options: LaneOptions): Lane {
     times,
     clock,
   });
+  const keepAlive = createKeepAlive({
+    kind,
+    assignments,
+    beat: options.beat,
+    reportEnd,
+    report,
+    times,
+    clock,
+  });
   const reconciler = createReconciler({
     backend,
     slots,
     assignments,
     reportEnd: options.reportEnd,
+    removeMessage: (sequence, id, signal) => options.queue.remove(sequence, id, signal),
     times,
     clock,
     log: options.log.child({ component: "lifecycle" }),
@@ -121,6 +135,7 @@ export function createLane(options: LaneOptions): Lane {
     reconciler,
     tasks: [
       { name: `${kind} worker`, run: (signal) => worker.run(signal) },
+      { name: `${kind} keep-alive`, run: (signal) => keepAlive.run(signal) },
       { name: `${kind} reconciler`, run: (signal) => reconciler.run(signal) },
     ],
   };

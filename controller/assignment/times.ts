@@ -8,6 +8,12 @@ export type Times = {
   readonly retryMs: number;
   /** A delivery waits this long for its executor's claim before it is reported and looked at afresh. */
   readonly claimMs: number;
+  /** Gitea hears of each unclaimed task this often. */
+  readonly beatMs: number;
+  /** An executor that runs and does not claim its task within this is replaced … */
+  readonly startMs: number;
+  /** … and one that does not even run (no node for it, no quota) within this. */
+  readonly pendingMs: number;
   /** An executor whose task is over ends by itself within this, or is killed. */
   readonly terminalGraceMs: number;
   /** The reconciler looks at everything at least this often. */
@@ -21,6 +27,9 @@ export const defaultTimes: Times = {
   againMs: 2_000,
   retryMs: 15_000,
   claimMs: 4 * 60_000,
+  beatMs: 12_000,
+  startMs: 10 * 60_000,
+  pendingMs: 60 * 60_000,
   terminalGraceMs: 60_000,
   reconcileMs: 5_000,
   callMs: 30_000,

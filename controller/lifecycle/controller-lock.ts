@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { realpath } from "node:fs/promises";
 import { createServer, type Server } from "node:net";
 import type { Clock } from "../platform/clock.ts";
@@ -16,7 +17,11 @@ export async function lockFolder(
   log: Logger,
   signal: AbortSignal,
 ): Promise<AsyncDisposable> {
-  const name = `\0gitea-dynamic-runner${await realpath(folder)}`;
+  // A socket's name has room for 107 bytes, a folder's has more.
+  const digest = createHash("sha256")
+    .update(await realpath(folder))
+    .digest("hex");
+  const name = `\0gitea-dynamic-runner/controller/${digest}`;
   for (let tries = 0; ; tries++) {
     const server = await listen(name);
     if (server !== undefined)

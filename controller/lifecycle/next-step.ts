@@ -23,20 +23,21 @@ export type Step =
 
 /**
  * What is to be done about an assignment, in this order; the world is looked at again afterwards. An assignment
- * without a claim is the worker's, but for executors that are not its current attempt's. One without a record
+ * without a claim is the worker's, but for executors of other attempts than the current one; while none has begun,
+ * an executor that lives is one whose record was lost, and the worker goes on with it. An executor without a record
  * counts as claimed.
  */
 export function nextSteps({ record, executors }: Seen, now: number, times: Times): readonly Step[] {
   const phase = record?.phase;
   switch (phase?.name) {
     case "queued":
-      return executors.map(({ name }) => ({ do: "delete", executor: name }));
+      return deletes(executors.filter(({ state }) => state.phase === "ended"));
     case "starting":
       return others(record, executors);
     case "claimed":
       return [...others(record, executors), ...claimedSteps(current(record, executors))];
     case "finished":
-      return overSteps(executors, now - phase.at >= times.terminalGraceMs, true);
+      return finishedSteps(phase, executors, now - phase.at >= times.terminalGraceMs);
     case undefined:
       return unknownSteps(executors, now, times);
     default:
@@ -47,9 +48,11 @@ export function nextSteps({ record, executors }: Seen, now: number, times: Times
 /** Executors of attempts that are lost; the current one's name tells. */
 function others(record: AssignmentRecord | undefined, executors: readonly Executor[]): readonly Step[] {
   const mine = current(record, executors);
-  return executors
-    .filter((executor) => executor !== mine)
-    .map(({ name }): Step => ({ do: "delete", executor: name }));
+  return deletes(executors.filter((executor) => executor !== mine));
+}
+
+function deletes(executors: readonly Executor[]): readonly Step[] {
+  return executors.map(({ name }): Step => ({ do: "delete", executor: name }));
 }
 
 function current(record: AssignmentRecord | undefined, executors: readonly Executor[]): Executor | undefined {
@@ -65,15 +68,26 @@ function claimedSteps(executor: Executor | undefined): readonly Step[] {
   return [{ do: "fail", result: "failure", reason: `The executor ended before the job was over: ${why}.` }];
 }
 
-function overSteps(executors: readonly Executor[], graceOver: boolean, hasRecord: boolean): readonly Step[] {
+/**
+ * A task that ended before it was claimed has nothing to wind up, so its executor is ended at once; its record
+ * stays for a while, because a create whose outcome was open may still bring one.
+ */
+function finishedSteps(
+  { attempt, claim }: Extract<AssignmentRecord["phase"], { name: "finished" }>,
+  executors: readonly Executor[],
+  graceOver: boolean,
+): readonly Step[] {
+  const steps = overSteps(executors, graceOver || claim === undefined);
+  const mayComeLate = attempt !== undefined && claim === undefined && !graceOver;
+  return executors.length > 0 || mayComeLate ? steps : [...steps, { do: "forget" }];
+}
+
+function overSteps(executors: readonly Executor[], graceOver: boolean): readonly Step[] {
   const alive = executors.filter(({ state }) => state.phase !== "ended");
-  const ended = executors.filter(({ state }) => state.phase === "ended");
-  const deletes = ended.map(({ name }): Step => ({ do: "delete", executor: name }));
-  if (alive.length > 0) {
-    const kills = alive.map(({ name }): Step => ({ do: "kill", executor: name, reason: "its task is over" }));
-    return graceOver ? [...kills, ...deletes] : deletes;
-  }
-  return [{ do: "release" }, ...deletes, ...(hasRecord ? [{ do: "forget" } as const] : [])];
+  const gone = deletes(executors.filter(({ state }) => state.phase === "ended"));
+  if (alive.length === 0) return [{ do: "release" }, ...gone];
+  const kills = alive.map(({ name }): Step => ({ do: "kill", executor: name, reason: "its task is over" }));
+  return graceOver ? [...kills, ...gone] : gone;
 }
 
 function unknownSteps(executors: readonly Executor[], now: number, times: Times): readonly Step[] {
@@ -82,5 +96,5 @@ function unknownSteps(executors: readonly Executor[], now: number, times: Times)
   const reason = "The runner's record of this job was lost, and its executor has ended.";
   const fail: readonly Step[] = open.length > 0 ? [{ do: "fail", result: "failure", reason }] : [];
   const oldest = Math.min(...executors.map(({ createdAt }) => createdAt));
-  return [...fail, ...overSteps(executors, now - oldest >= times.terminalGraceMs, false)];
+  return [...fail, ...overSteps(executors, now - oldest >= times.terminalGraceMs)];
 }

@@ -5,9 +5,10 @@ import type { Backend, Executor, InvalidExecutor } from "../backends/backend.ts"
 import type { Clock } from "../platform/clock.ts";
 import { describeError } from "../platform/errors.ts";
 import type { Logger } from "../platform/logger.ts";
+import { withDeadline } from "../platform/signal.ts";
 import { createWakeup, listenForAny } from "../platform/wakeup.ts";
 import type { Assignments } from "./assignments.ts";
-import { nextSteps, type Step } from "./next-step.ts";
+import { nextSteps, type Seen, type Step } from "./next-step.ts";
 
 export type ReconcilerOptions = {
   readonly backend: Backend;
@@ -24,6 +25,8 @@ export type ReconcilerOptions = {
     reason: readonly string[],
     signal: AbortSignal,
   ) => Promise<TaskResult | "gone">;
+  /** Takes an assignment's message out of the queue, if it is still there. */
+  readonly removeMessage: (sequence: number, id: string, signal: AbortSignal) => Promise<unknown>;
   readonly times: Times;
   readonly clock: Clock;
   readonly log: Logger;
@@ -49,6 +52,7 @@ export function createReconciler(options: ReconcilerOptions): Reconciler {
 
   const perform = async (step: Step, assignment: Assignment, signal: AbortSignal): Promise<void> => {
     const { id } = assignment;
+    const record = assignments.get(id)?.record;
     switch (step.do) {
       case "kill":
         log.warn({ assignment: id, executor: step.executor, reason: step.reason }, "executor killed");
@@ -58,7 +62,6 @@ export function createReconciler(options: ReconcilerOptions): Reconciler {
         log.info({ assignment: id, executor: step.executor }, "executor deleted");
         return;
       case "fail": {
-        const record = assignments.get(id)?.record;
         const task = { assignment, ...(record === undefined ? {} : { record }) };
         const shown = await options.reportEnd(task, step.result, [step.reason], signal);
         log.warn({ assignment: id, reason: step.reason, result: shown }, "task ended for its executor");
@@ -71,6 +74,8 @@ export function createReconciler(options: ReconcilerOptions): Reconciler {
         slots.release(id);
         return;
       case "forget":
+        // Its message first: without a record it would be taken for a new assignment when it is delivered again.
+        if (record !== undefined) await options.removeMessage(record.sequence, id, signal);
         return assignments.remove(id, signal);
       default:
         return step satisfies never;
@@ -81,37 +86,42 @@ export function createReconciler(options: ReconcilerOptions): Reconciler {
   const look = async (id: string, signal: AbortSignal) => {
     const record = assignments.get(id)?.record;
     const { executors } = await backend.list(signal);
-    return { record, executors: executors.filter(({ metadata }) => metadata.assignment.id === id) };
+    return seen(id, record, executors);
   };
 
   const settle = (assignment: Assignment, signal: AbortSignal) =>
     assignments.within(assignment.id, async () => {
-      const { record, executors } = await look(assignment.id, signal);
-      const seen = record === undefined ? { executors } : { record, executors };
-      for (const step of nextSteps(seen, clock.now(), times)) await perform(step, assignment, signal);
+      const steps = nextSteps(await look(assignment.id, signal), clock.now(), times);
+      for (const step of steps) await perform(step, assignment, signal);
     });
 
+  const settleSafely = async (assignment: Assignment, signal: AbortSignal) => {
+    try {
+      await withDeadline((deadline) => settle(assignment, deadline), times.callMs, signal);
+    } catch (error) {
+      if (signal.aborted) throw error;
+      // The others are not to fail with this one; the next pass tries it again.
+      log.error(
+        { assignment: assignment.id, backend: backend.kind, error: describeError(error) },
+        "backend lifecycle error",
+      );
+    }
+  };
+
   const pass = async (signal: AbortSignal) => {
-    const { executors, invalid } = await backend.list(signal);
+    const list = (deadline: AbortSignal) => backend.list(deadline);
+    const { executors, invalid } = await withDeadline(list, times.callMs, signal);
     holdSlots(executors);
+    holdInvalid(slots, invalid, log);
     const known = new Map<string, Assignment>();
     for (const { record } of assignments.all())
       if (record.assignment.backend === backend.kind) known.set(record.assignment.id, record.assignment);
     for (const { metadata } of executors) known.set(metadata.assignment.id, metadata.assignment);
-    for (const assignment of known.values()) {
-      if (!needsLook(assignment.id, assignments.get(assignment.id)?.record, executors)) continue;
-      try {
-        await settle(assignment, AbortSignal.any([signal, AbortSignal.timeout(times.callMs)]));
-      } catch (error) {
-        if (signal.aborted) throw error;
-        // The others are not to wait for this one; the next pass tries it again.
-        log.error(
-          { assignment: assignment.id, backend: backend.kind, error: describeError(error) },
-          "backend lifecycle error",
-        );
-      }
-    }
-    holdInvalid(slots, invalid, log);
+    const unsettled = [...known.values()].filter(
+      // Spares the actors of assignments that run as they should.
+      ({ id }) => nextSteps(seen(id, assignments.get(id)?.record, executors), clock.now(), times).length > 0,
+    );
+    await Promise.all(unsettled.map((assignment) => settleSafely(assignment, signal)));
     passedAt = clock.now();
   };
 
@@ -160,18 +170,9 @@ export function createReconciler(options: ReconcilerOptions): Reconciler {
 /** Stands before the names of executors that belong to no assignment. */
 const invalidPrefix = "invalid/";
 
-/** Spares the actors of assignments that run as they should. */
-function needsLook(
-  id: string,
-  record: AssignmentRecord | undefined,
-  executors: readonly Executor[],
-): boolean {
+function seen(id: string, record: AssignmentRecord | undefined, executors: readonly Executor[]): Seen {
   const mine = executors.filter(({ metadata }) => metadata.assignment.id === id);
-  const [first, second] = mine;
-  const phase = record?.phase.name;
-  if (phase === "queued") return first !== undefined;
-  if (phase === "starting") return second !== undefined;
-  return phase !== "claimed" || second !== undefined || first === undefined || first.state.phase === "ended";
+  return record === undefined ? { executors: mine } : { record, executors: mine };
 }
 
 /** What does not validate is reported and takes a slot as long as it is there, and stops nothing. */

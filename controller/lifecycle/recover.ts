@@ -44,6 +44,7 @@ export async function recover(options: RecoverOptions, signal: AbortSignal): Pro
   const { records, backends, queue, assignments, log } = options;
   const stored = await records.list(signal);
   for (const record of stored.records) assignments.restore(record);
+  const unreadable = new Set(stored.invalid.map(({ key }) => key));
   for (const { key, reason } of stored.invalid) log.error({ key, reason }, "record cannot be read");
 
   for (const { backend, slots } of backends) {
@@ -67,6 +68,8 @@ export async function recover(options: RecoverOptions, signal: AbortSignal): Pro
     if (content.kind !== "assignment") continue;
     messages++;
     const { id } = content.assignment;
+    // Left for a person to look at; it must not keep all the others from starting.
+    if (unreadable.has(id)) continue;
     const phase = assignments.get(id)?.record.phase.name;
     // A claimed task needs its message no more; the former controller did not come to acknowledge it.
     if (phase === "claimed" || phase === "finished") await queue.remove(sequence, id, signal);

@@ -1,11 +1,18 @@
 import { sameAssignment, type Assignment } from "../assignment/assignment.ts";
-import { beginAttempt, finish, type AssignmentRecord, type TaskResult } from "../assignment/record.ts";
+import {
+  beginAttempt,
+  currentAttempt,
+  type AssignmentRecord,
+  type TaskResult,
+} from "../assignment/record.ts";
 import { executorName } from "../assignment/executor-metadata.ts";
 import { maxAttempts, type Times } from "../assignment/times.ts";
 import { BackendError, type Backend, type Executor, type ExecutorRequest } from "../backends/backend.ts";
-import type { Clock } from "../platform/clock.ts";
+import type { Attempt } from "../identity/capability.ts";
 import { describeError } from "../platform/errors.ts";
 import { withDeadline } from "../platform/signal.ts";
+import { createAttemptHistory } from "./attempt-history.ts";
+import { createObeyGitea, type ObeyGiteaOptions } from "./obey-gitea.ts";
 
 /** The part of the live assignments that the worker changes; see lifecycle/assignments.ts. */
 export type WorkerAssignments = {
@@ -20,24 +27,16 @@ export type WorkerAssignments = {
 
 export type ExecutorEvent = "executor_found" | "executor_absent" | "executor_created" | "identity_bound";
 
-export type EnsureExecutorOptions = {
+export type EnsureExecutorOptions = ObeyGiteaOptions & {
   readonly backend: Backend;
   readonly assignments: WorkerAssignments;
   /** What Gitea says of the task right now; rejects if it does not answer. */
   readonly beat: (taskId: bigint, signal: AbortSignal) => Promise<"running" | TaskResult | "gone">;
-  /** Ends the task in Gitea; resolves to what Gitea shows then. */
-  readonly reportEnd: (
-    record: AssignmentRecord,
-    result: TaskResult,
-    reason: readonly string[],
-    signal: AbortSignal,
-  ) => Promise<TaskResult | "gone">;
   /** Everything that the executor is told and labelled with for the record's current attempt. */
   readonly executorRequest: (record: AssignmentRecord) => ExecutorRequest;
   readonly newNonce: () => string;
   readonly event: (event: ExecutorEvent, record: AssignmentRecord, executor?: Executor) => void;
-  readonly times: Pick<Times, "callMs">;
-  readonly clock: Clock;
+  readonly times: Pick<Times, "callMs" | "startMs" | "pendingMs">;
 };
 
 export type Ensured =
@@ -45,39 +44,27 @@ export type Ensured =
   /** Nothing is to be started any more: it is claimed, or over. */
   | { readonly kind: "settled" };
 
+const settled: Ensured = { kind: "settled" };
+
 /** A create may fetch an image or boot a machine; its outcome is open afterwards, and the same name finds it. */
 const createMs = 120_000;
 
-/** What became of an attempt's create, by the executor's name. */
-type Tried = { readonly name: string; readonly refused?: string };
-
 /**
- * Finds the executor of the current attempt, or creates it. One that died before the claim, or that the backend
- * will never make, is replaced by a new attempt's; after the last attempt the task fails with what was seen. A
- * create that failed in passing is made again for the same attempt: by its name it cannot come twice, and an
- * outage of the backend fails no job. Right before a create Gitea is asked whether the task still runs. Runs as
- * the assignment's actor. Rejects with what failed; the delivery comes again.
+ * Finds the executor of the current attempt, or creates it. One that died before the claim, does not claim in
+ * time, or will never be made by the backend, is replaced by a new attempt's; after the last attempt the task
+ * fails with what was seen. A create that failed in passing is made again for the same attempt: by its name it
+ * cannot come twice, and an outage of the backend fails no job. Right before a create Gitea is asked whether the
+ * task still runs. Runs as the assignment's actor. Rejects with what failed; the delivery comes again.
  */
 export function createEnsureExecutor(options: EnsureExecutorOptions) {
   const { backend, assignments, clock, event, times } = options;
-  const tried = new Map<string, Tried>();
-
-  const settle = async (record: AssignmentRecord, result: TaskResult, signal: AbortSignal) => {
-    await assignments.change(record.assignment.id, (now) => finish(now, result, clock.now()), signal);
-    return { kind: "settled" } as const;
-  };
+  const history = createAttemptHistory(times, clock);
+  const gitea = createObeyGitea(options);
 
   const giveUp = async (record: AssignmentRecord, last: string, signal: AbortSignal) => {
     const reason = [`This job never started: ${maxAttempts} executors were tried. The last one: ${last}.`];
-    const shown = await options.reportEnd(record, "failure", reason, signal);
-    return settle(record, shown === "gone" ? "failure" : shown, signal);
-  };
-
-  /** Gitea's word on a task that does not run: a cancel still wants its report, an end is only noted. */
-  const obey = async (record: AssignmentRecord, said: TaskResult | "gone", signal: AbortSignal) => {
-    if (said !== "cancelled") return settle(record, said === "gone" ? "cancelled" : said, signal);
-    const shown = await options.reportEnd(record, "cancelled", [], signal);
-    return settle(record, shown === "gone" ? "cancelled" : shown, signal);
+    await gitea.end(record, "failure", reason, signal);
+    return settled;
   };
 
   const create = async (record: AssignmentRecord, name: string, signal: AbortSignal): Promise<Ensured> => {
@@ -85,29 +72,37 @@ export function createEnsureExecutor(options: EnsureExecutorOptions) {
     const request = options.executorRequest(record);
     try {
       const executor = await withDeadline((deadline) => backend.create(request, deadline), createMs, signal);
-      tried.set(id, { name });
+      history.seen(id, executor);
       event("executor_created", record, executor);
       return { kind: "executor", executor };
     } catch (error) {
       if (error instanceof BackendError && error.kind === "terminal")
-        tried.set(id, { name, refused: describeError(error) });
+        history.refused(id, name, describeError(error));
       throw error;
     }
   };
 
   const start = async (record: AssignmentRecord, another: boolean, signal: AbortSignal): Promise<Ensured> => {
     const { assignment } = record;
+    const before = currentAttempt(record);
     const said = await options.beat(assignment.taskId, signal);
-    if (said !== "running") return obey(record, said, signal);
+    if (said !== "running") {
+      await gitea.obey(record, said, signal);
+      return settled;
+    }
     const nonce = options.newNonce();
-    const next = (now: AssignmentRecord) => (another ? (beginAttempt(now, nonce, clock.now()) ?? now) : now);
+    // An attempt that is adopted after a conflict was begun by a write whose answer got lost: it is not tried yet.
+    const next = (now: AssignmentRecord) =>
+      another && sameAttempt(before, currentAttempt(now))
+        ? (beginAttempt(now, nonce, clock.now()) ?? now)
+        : now;
     const begun = await assignments.change(assignment.id, next, signal);
-    if (begun.phase.name !== "starting") return { kind: "settled" };
+    if (begun.phase.name !== "starting") return settled;
     return create(begun, executorName(assignment, begun.phase.attempt), signal);
   };
 
   const found = (record: AssignmentRecord, executor: Executor): Ensured => {
-    tried.set(record.assignment.id, { name: executor.name });
+    history.seen(record.assignment.id, executor);
     event("executor_found", record, executor);
     return { kind: "executor", executor };
   };
@@ -128,7 +123,7 @@ export function createEnsureExecutor(options: EnsureExecutorOptions) {
 
   const ensure = async (record: AssignmentRecord, signal: AbortSignal): Promise<Ensured> => {
     const { phase, assignment } = record;
-    if (phase.name === "claimed" || phase.name === "finished") return { kind: "settled" };
+    if (phase.name === "claimed" || phase.name === "finished") return settled;
     const { executors } = await withDeadline((deadline) => backend.list(deadline), times.callMs, signal);
     if (phase.name === "queued") {
       const orphan = newest(executors.filter((executor) => isOrphan(executor, assignment)));
@@ -138,8 +133,8 @@ export function createEnsureExecutor(options: EnsureExecutorOptions) {
     }
     const name = executorName(assignment, phase.attempt);
     const executor = executors.find((one) => one.name === name);
-    if (executor !== undefined && executor.state.phase !== "ended") return found(record, executor);
-    const lost = whyLost(executor, tried.get(assignment.id), name);
+    const lost = history.lost(assignment.id, name, executor);
+    if (executor !== undefined && lost === undefined) return found(record, executor);
     if (executor !== undefined)
       await withDeadline((deadline) => backend.delete(name, deadline), times.callMs, signal);
     if (lost !== undefined && phase.attempt.number >= maxAttempts) return giveUp(record, lost, signal);
@@ -149,17 +144,14 @@ export function createEnsureExecutor(options: EnsureExecutorOptions) {
 
   return (id: string, signal: AbortSignal): Promise<Ensured> =>
     assignments.within(id, async () => {
-      for (const known of tried.keys()) if (assignments.get(known) === undefined) tried.delete(known);
+      history.keep((known) => assignments.get(known) !== undefined);
       const record = assignments.get(id)?.record;
-      return record === undefined ? { kind: "settled" } : ensure(record, signal);
+      return record === undefined ? settled : ensure(record, signal);
     });
 }
 
-/** Why an attempt needs another one after it; undefined if it may only be that its create failed. */
-function whyLost(executor: Executor | undefined, tried: Tried | undefined, name: string): string | undefined {
-  if (executor?.state.phase === "ended") return executor.state.reason;
-  if (tried?.name !== name) return undefined;
-  return tried.refused ?? "it is gone";
+function sameAttempt(a: Attempt | undefined, b: Attempt | undefined): boolean {
+  return a?.number === b?.number && a?.nonce === b?.nonce;
 }
 
 function isOrphan({ metadata, state }: Executor, assignment: Assignment): boolean {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { afterEach, describe, it } from "mocha";
+import { defaultTimes } from "../../../controller/assignment/times.ts";
 import { BackendError } from "../../../controller/backends/backend.ts";
 import { aContent } from "../../fakes/fake-queue.ts";
 import type { Said } from "../../fakes/fake-tasks.ts";
@@ -176,6 +177,52 @@ describe("ensuring an executor", () => {
     assert.equal(one.phase(), "claimed 1");
     assert.equal(one.backend.called("create").length, 1);
     assert.deepEqual(one.backend.called("delete"), [], "the reconciler sees to a claimed one");
+  });
+
+  /** A tenth of the real times, so that the clock has fewer steps to make. */
+  const tenth = { claimMs: 24_000, startMs: 60_000, pendingMs: 360_000 };
+
+  it("replaces an executor that runs and does not claim its task in time, and ends it first", async () => {
+    assert.equal(defaultTimes.startMs, 10 * 60_000);
+    const one = started({ times: tenth });
+    one.queue.publish(content);
+    await one.clock.step(60_000);
+    const name = one.executor(assignment);
+    assert.deepEqual(alive(one), [name]);
+    await one.clock.step(24_000);
+    assert.equal(one.phase(), "starting 2");
+    assert.deepEqual(alive(one), [one.executor(assignment)]);
+    await one.clock.step(270_000);
+    assert.match(
+      one.tasks.ends[0]?.reason.join("") ?? "",
+      /The last one: it did not ask for its job in time/,
+    );
+    assert.deepEqual(alive(one), []);
+  });
+
+  it("waits longer for an executor that does not run yet, and gives it its whole time after that", async () => {
+    assert.equal(defaultTimes.pendingMs, 60 * 60_000);
+    const one = started({ times: tenth });
+    one.backend.startsAtOnce = false;
+    one.queue.publish(content);
+    await one.clock.step(350_000);
+    const name = one.executor(assignment);
+    one.backend.start(name);
+    await one.clock.step(50_000);
+    assert.deepEqual(alive(one), [name]);
+    await one.clock.step(60_000);
+    assert.equal(one.phase(), "starting 2");
+    await one.clock.step(390_000);
+    assert.equal(one.phase(), "starting 3");
+  });
+
+  it("tries the attempt that a write began whose answer got lost", async () => {
+    const one = started();
+    one.store.failNext("update", new Error("no answer"), { done: true });
+    one.queue.publish(content);
+    await one.clock.step(retryMs);
+    assert.equal(one.phase(), "starting 1");
+    assert.equal(one.backend.called("create").length, 1);
   });
 
   it("I10 goes on with a living executor whose record was lost, and creates no second one", async () => {
