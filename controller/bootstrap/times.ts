@@ -19,7 +19,7 @@ export type Times = {
   readonly stopGrace: number;
   /** For the log row that explains a missing result: it must not hold the result up. */
   readonly lastRow: number;
-  /** For a result that is not accepted yet when gitea-runner has ended. */
+  /** For a result that is not accepted yet when gitea-runner has ended: longer than an upgrade of the controller. */
   readonly deliver: number;
 };
 
@@ -34,5 +34,5 @@ export const defaultTimes: Times = {
   jobStarted: 300_000,
   stopGrace: 300_000,
   lastRow: 30_000,
-  deliver: 120_000,
+  deliver: 600_000,
 };
