@@ -1,6 +1,7 @@
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout } from "node:timers/promises";
 import { after, before } from "mocha";
 import { preparePeer } from "../../scripts/peers/prepare-peer.ts";
 import { createReport } from "../../scripts/peers/report.ts";
@@ -23,8 +24,8 @@ export type NatsUnderTest = {
   kill(): Promise<void>;
   /** Stop, then start. */
   restart(): Promise<void>;
-  /** Connections stay open, nothing is answered; what was sent meanwhile is done at `resume`. */
-  pause(): void;
+  /** Connections stay open, nothing is answered once this resolves; what is sent meanwhile is done at `resume`. */
+  pause(): Promise<void>;
   resume(): void;
   /** Starts it again with no streams at all, as after the loss of its disk. */
   wipe(): Promise<void>;
@@ -96,7 +97,11 @@ export function useNats(settings: NatsSettings = {}): NatsUnderTest {
       await stop();
       await start();
     },
-    pause: () => running().signal("SIGSTOP"),
+    pause: async () => {
+      const paused = running();
+      paused.signal("SIGSTOP");
+      await allThreadsStopped(paused.pid);
+    },
     resume: () => running().signal("SIGCONT"),
     wipe: async () => {
       await stop();
@@ -104,4 +109,16 @@ export function useNats(settings: NatsSettings = {}): NatsUnderTest {
       await start();
     },
   };
+}
+
+/** On a busy machine a thread may go on for a while after the signal was sent. */
+async function allThreadsStopped(pid: number): Promise<void> {
+  for (;;) {
+    const threads = await readdir(`/proc/${pid}/task`);
+    const states = await Promise.all(
+      threads.map((thread) => readFile(`/proc/${pid}/task/${thread}/stat`, "utf8")),
+    );
+    if (states.every((stat) => /^\d+ \(.*\) T/.test(stat))) return;
+    await setTimeout(5);
+  }
 }

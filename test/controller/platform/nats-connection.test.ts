@@ -114,7 +114,7 @@ describe("the connection to NATS", () => {
     const log = createRecordingLogger();
     link = await connectNats(settings(log), soon());
     const { nats: client } = link;
-    nats.pause();
+    await nats.pause();
     const asked = link.exchange(() => client.request("$JS.API.INFO", "", { timeout: 60_000 }), soon());
     const outcome = assert.rejects(asked, NatsDisconnectedError);
     await nats.kill();
@@ -146,7 +146,7 @@ describe("the connection to NATS", () => {
   it("closes at once while the server does not answer", async () => {
     const log = createRecordingLogger();
     const closing = await connectNats(settings(log, { clock: hastyClock }), soon());
-    nats.pause();
+    await nats.pause();
     await closing.close();
     nats.resume();
     assert.doesNotMatch(log.text(), /closed for good/);
