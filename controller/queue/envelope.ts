@@ -1,6 +1,6 @@
 import { createCipheriv, createDecipheriv } from "node:crypto";
 import { z } from "zod";
-import { type Assignment, assignmentId } from "../assignment/assignment.ts";
+import { type Assignment, taskIdOf } from "../assignment/assignment.ts";
 import { backendKinds } from "../assignment/backend-kind.ts";
 import type { KeyRing, Keys } from "../identity/key-ring.ts";
 
@@ -141,7 +141,7 @@ function parse(bytes: Uint8Array): Parsed {
   }
   const { taskId, key, iv, fetchedAt, ...fields } = result.data;
   const assignment = { ...fields, taskId: BigInt(taskId) };
-  if (assignment.id !== assignmentId(assignment.taskId)) return invalid("its id and task id differ");
+  if (taskIdOf(assignment.id) !== assignment.taskId) return invalid("its id and task id differ");
   return {
     kind: "header",
     header: { assignment, fetchedAt, key, iv },
@@ -163,7 +163,7 @@ function decrypt(keys: Keys, iv: Uint8Array, line: Uint8Array, sealed: Uint8Arra
 }
 
 function claimed(value: unknown): string | undefined {
-  const result = z.object({ id: z.string().regex(/^gitea-task-[1-9][0-9]{0,18}$/) }).safeParse(value);
+  const result = z.object({ id: z.string().refine((id) => taskIdOf(id) !== undefined) }).safeParse(value);
   return result.success ? result.data.id : undefined;
 }
 

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { assignmentId } from "../assignment/assignment.ts";
+import { taskIdOf } from "../assignment/assignment.ts";
 import { backendKinds } from "../assignment/backend-kind.ts";
 import type { AssignmentRecord } from "../assignment/record.ts";
 
@@ -27,7 +27,7 @@ const assignment = z
     spiffeId: z.string().min(1),
     trust: z.enum(["branch", "fork"]),
   })
-  .refine(({ id, taskId }) => id === assignmentId(taskId), "id and task id differ");
+  .refine(({ id, taskId }) => taskIdOf(id) === taskId, "id and task id differ");
 
 const attempt = z.object({ number: z.number().int().positive(), nonce: z.string().regex(/^[0-9a-f]{32}$/) });
 

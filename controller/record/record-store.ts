@@ -76,19 +76,23 @@ export function createRecordStore(options: RecordStoreOptions): RecordStore {
   ): Promise<WriteOutcome> => {
     const { id } = record.assignment;
     const writer = { id: writerId, counter: ++counter };
+    const value = encodeRecord(record, writer);
     let failure: unknown;
-    try {
-      const written = await bucketed.write(id, encodeRecord(record, writer), expected, signal);
-      if (written.kind === "stored") {
-        return { kind: "stored", stored: { record, revision: written.revision } };
+    // A read right after a write without an answer may overtake it. The same write again cannot: the stream takes one
+    // after the other, so its answer tells of the first as well.
+    for (let tries = 0; tries < 2; tries++) {
+      try {
+        const written = await bucketed.write(id, value, expected, signal);
+        if (written.kind === "stored") {
+          return { kind: "stored", stored: { record, revision: written.revision } };
+        }
+        failure = undefined;
+        break;
+      } catch (error) {
+        if (isAbortOf(signal, error)) throw error;
+        failure = error;
+        log.warn({ assignment: id, error: describeError(error) }, "outcome of a record's write is open");
       }
-    } catch (error) {
-      if (isAbortOf(signal, error)) throw error;
-      failure = error;
-      log.warn(
-        { assignment: id, error: describeError(error) },
-        "outcome of a record's write is open, reading it",
-      );
     }
     const current = await read(id, signal);
     if (current !== undefined && isOurs(current, record, writer)) {

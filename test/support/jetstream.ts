@@ -1,5 +1,5 @@
 import { randomBytes, randomUUID } from "node:crypto";
-import { afterEach } from "mocha";
+import { after, afterEach } from "mocha";
 import type { Assignment } from "../../controller/assignment/assignment.ts";
 import { type KeyRing, parseKeyRing } from "../../controller/identity/key-ring.ts";
 import { systemClock } from "../../controller/platform/clock.ts";
@@ -34,13 +34,23 @@ export type JetStreamUnderTest = {
 /** Gives each test a connection of its own and streams of its own; the connection is closed after the test. */
 export function useJetStream(nats: NatsUnderTest) {
   const links: NatsLink[] = [];
+  const over = new AbortController();
   let number = 0;
+  const close = () => Promise.all(links.splice(0).map((link) => link.close()));
   afterEach("close the connections to nats-server", async () => {
-    await Promise.all(links.splice(0).map((link) => link.close()));
+    // What a test that failed left behind must not fail the next one.
+    await nats.start();
+    nats.resume();
+    await close();
+  });
+  after("close the connections that came late", async () => {
+    over.abort();
+    await close();
   });
   const connect = async (log: RecordingLogger) => {
     const { url, user, password } = nats;
-    const link = await connectNats({ url, user, password, clock: systemClock, log, retryMs: 50 }, soon());
+    const settings = { url, user, password, clock: systemClock, log, retryMs: 50 };
+    const link = await connectNats(settings, AbortSignal.any([soon(), over.signal]));
     links.push(link);
     return link;
   };

@@ -100,11 +100,11 @@ describe("the queue of assignments", () => {
 
     it("finds out by asking again whether a task was stored that the server never answered for", async () => {
       const opened = await jetStream.open();
-      const queue = opened.queue({ times: { requestMs: 300 } });
-      nats.pause();
-      await assert.rejects(queue.publish(aStoredTask(), soon()), QueueUnavailableError);
+      const hasty = opened.queue({ times: { requestMs: 100 } });
+      await nats.pause();
+      await assert.rejects(hasty.publish(aStoredTask(), soon()), QueueUnavailableError);
       nats.resume();
-      assert.deepEqual(await queue.publish(aStoredTask(), soon()), { sequence: 1, duplicate: true });
+      assert.deepEqual(await opened.queue().publish(aStoredTask(), soon()), { sequence: 1, duplicate: true });
     });
 
     it("is unavailable while the stream is full, or missing", async () => {
@@ -147,11 +147,11 @@ describe("the queue of assignments", () => {
     });
 
     it("B-30 keeps a message whose progress is reported, and delivers it again when it is not", async () => {
-      const queue = (await jetStream.open({ ackWaitMs: 400 })).queue();
+      const queue = (await jetStream.open({ ackWaitMs: 700 })).queue();
       await queue.publish(aStoredTask(), soon());
       const delivery = await taken(queue);
       const beat = setInterval(() => delivery.inProgress(), 50);
-      const early = await queue.next("pod", { expiresMs: 900 }, soon());
+      const early = await queue.next("pod", { expiresMs: 1_200 }, soon());
       clearInterval(beat);
       assert.equal(early, undefined);
       assert.equal((await taken(queue)).deliveryCount, 2);
@@ -187,10 +187,10 @@ describe("the queue of assignments", () => {
 
     it("leaves the open outcome of an acknowledgement to be asked again", async () => {
       const opened = await jetStream.open();
-      const queue = opened.queue({ times: { requestMs: 300 } });
+      const queue = opened.queue({ times: { requestMs: 600 } });
       await queue.publish(aStoredTask(), soon());
       const delivery = await taken(queue);
-      nats.pause();
+      await nats.pause();
       await assert.rejects(delivery.acknowledge(soon()), QueueUnavailableError);
       nats.resume();
       assert.equal(await delivery.acknowledge(soon()), true);
@@ -254,7 +254,7 @@ describe("the queue of assignments", () => {
     it("hands a message back that a slow server sends after the pull was given up", async () => {
       const opened = await jetStream.open();
       await opened.queue().publish(aStoredTask(), soon());
-      nats.pause();
+      await nats.pause();
       const hasty = opened.queue({ times: { requestMs: 50 } });
       const pulling = hasty.next("pod", { expiresMs: 50 }, soon());
       await assert.rejects(pulling, QueueUnavailableError);

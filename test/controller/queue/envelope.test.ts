@@ -76,6 +76,12 @@ describe("the envelope of a task", () => {
     assert.equal(open(ring, both).kind, "invalid");
   });
 
+  it("is refused when its id is larger than any of Gitea's", () => {
+    const large = { id: "gitea-task-9223372036854775808", taskId: "9223372036854775808" };
+    const changed = withHeader(sealed(), (header) => Object.assign(header, large));
+    assert.deepEqual(open(ring, changed), { kind: "invalid", reason: "its id and task id differ" });
+  });
+
   it("B-04 is refused when its version is unknown, naming the assignment", () => {
     const newer = withHeader(sealed(), (header) => Object.assign(header, { version: 2 }));
     assert.deepEqual(open(ring, newer), {

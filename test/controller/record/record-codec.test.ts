@@ -51,6 +51,11 @@ describe("a record as it is stored", () => {
     ["phase", { name: "waiting" }, /^record\.phase/],
     ["sequence", "1", /^record\.sequence/],
     ["assignment", { ...anAssignment(), taskId: "41" }, /id and task id differ/],
+    [
+      "assignment",
+      { ...anAssignment(), id: "gitea-task-9223372036854775808", taskId: "9223372036854775808" },
+      /id and task id differ/,
+    ],
     ["steps", undefined, /^record\.steps/],
   ] as const) {
     it(`is refused with a wrong ${what}, naming it`, () => {
