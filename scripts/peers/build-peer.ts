@@ -34,7 +34,7 @@ export async function buildPeer(
   const onLine = (line: string) => {
     if (line.startsWith("go: downloading ")) downloaded++;
     else if (!line.includes(" ")) compiled++;
-    step.detail(`${downloaded} modules downloaded, ${compiled} packages compiled`);
+    step.detail(`${downloaded} modules loaded, ${compiled} packages built`);
   };
   const flags = ["-v", "-buildvcs=false", "-mod=readonly", "-tags", recipe.tags.join(" ")];
   const linker = `-s -w ${recipe.linkerFlags(pin.version)}`.trim();

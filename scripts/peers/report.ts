@@ -44,18 +44,33 @@ export function createReport(stream: ReportStream = process.stderr, clock: Clock
         `${bold(subject)}: ${text} (${[seconds(), detail].filter((part) => part !== "").join(", ")})`;
       const tick = () => stream.write(terminal ? `${wipe}${line()}` : `${line()}\n`);
       stream.write(terminal ? line() : `${subject}: ${text}\n`);
-      const ticking = setInterval(tick, terminal ? terminalEveryMs : plainEveryMs);
-      // A forgotten step never keeps the program alive.
-      ticking.unref();
+      const ended = new AbortController();
+      void tickUntil(clock, terminal ? terminalEveryMs : plainEveryMs, tick, ended.signal);
       return {
         detail: (next) => {
           detail = next;
         },
         end: (outcome) => {
-          clearInterval(ticking);
+          ended.abort();
           stream.write(`${wipe}${line()}: ${outcome}\n`);
         },
       };
     },
   };
+}
+
+async function tickUntil(
+  clock: Clock,
+  everyMs: number,
+  tick: () => void,
+  signal: AbortSignal,
+): Promise<void> {
+  try {
+    for (;;) {
+      await clock.sleep(everyMs, signal);
+      tick();
+    }
+  } catch {
+    // The work has ended.
+  }
 }

@@ -32,7 +32,8 @@ describe(".ci/run", () => {
   const start = async (npm: readonly string[], more: NodeJS.ProcessEnv = {}): Promise<ChildProcess> => {
     await tools.script("npm", 'echo "$*" >> "$CALLS"', ...npm, "exit 0");
     const file = join(tools.bin, "..", ".ci", "run");
-    return spawn("bash", [file], {
+    // Both outputs in one, as a CI shows them: the last line has to be the last of both.
+    return spawn("sh", ["-c", 'exec bash "$1" 2>&1', "sh", file], {
       env: { ...tools.environment, ...more },
       stdio: ["ignore", "pipe", "inherit"],
     });
