@@ -95,6 +95,9 @@ export function createReconciler(options: ReconcilerOptions): Reconciler {
       for (const step of steps) await perform(step, assignment, signal);
     });
 
+  const list = (signal: AbortSignal) =>
+    withDeadline((deadline) => backend.list(deadline), times.callMs, signal);
+
   const settleSafely = async (assignment: Assignment, signal: AbortSignal) => {
     try {
       await withDeadline((deadline) => settle(assignment, deadline), times.callMs, signal);
@@ -109,8 +112,7 @@ export function createReconciler(options: ReconcilerOptions): Reconciler {
   };
 
   const pass = async (signal: AbortSignal) => {
-    const list = (deadline: AbortSignal) => backend.list(deadline);
-    const { executors, invalid } = await withDeadline(list, times.callMs, signal);
+    const { executors, invalid } = await list(signal);
     holdSlots(executors);
     holdInvalid(slots, invalid, log);
     const known = new Map<string, Assignment>();
