@@ -1,3 +1,4 @@
+import path from "node:path";
 import type { Clock } from "../../platform/clock.ts";
 import { BackendError } from "../backend.ts";
 import type { ExecutorFile } from "./executor-file.ts";
@@ -13,7 +14,7 @@ const killDeadlineMs = 10_000;
  * something stays.
  */
 export async function endProcesses(
-  name: string,
+  folder: string,
   file: ExecutorFile,
   tools: { readonly table: ProcessTable; readonly clock: Clock; readonly graceMs: number },
   signal: AbortSignal,
@@ -23,7 +24,7 @@ export async function endProcesses(
     table.signal(-file.process.pid, "SIGTERM");
     await settled(() => !mainLives(file, table), tools.graceMs, clock, signal);
   }
-  const left = () => processesOf(name, file, table);
+  const left = () => processesOf(folder, file, table);
   const gone = await settled(
     () => {
       const processes = left();
@@ -38,7 +39,7 @@ export async function endProcesses(
   const [first, ...others] = left();
   if (first === undefined) return;
   const count = others.length === 0 ? "" : ` and ${others.length} more`;
-  throw new BackendError("retryable", `process ${first.pid}${count} of ${name} did not end`);
+  throw new BackendError("retryable", `process ${first.pid}${count} of ${path.basename(folder)} did not end`);
 }
 
 /** Looks until `done`, ever less often; false once the time is over. */

@@ -45,7 +45,7 @@ export function createExecutorKeeper(parts: {
   /** Our own children, with how they ended once they have. */
   const children = new Map<string, string | undefined>();
   const stateOf = (name: string, file: ExecutorFile) =>
-    executorState(name, file, { table, exit: children.get(name), now: clock.now() });
+    executorState(store.paths(name).folder, file, { table, exit: children.get(name), now: clock.now() });
 
   return {
     stateOf,
@@ -74,12 +74,13 @@ export function createExecutorKeeper(parts: {
     },
     end: async (name, found, reason, signal) => {
       if (found.ended !== null) return;
-      const main = found.process ?? findMain(name, found, table) ?? null;
+      const { folder } = store.paths(name);
+      const main = found.process ?? findMain(folder, found, table) ?? null;
       const runs = main !== null && mainLives({ ...found, process: main }, table);
       const file = { ...found, process: main, killedFor: found.killedFor ?? (runs ? reason : null) };
       // Before the first signal: who looks between its end and the last line must not take it for its own.
       if (runs) await store.write(name, file);
-      await endProcesses(name, file, { table, clock, graceMs }, signal);
+      await endProcesses(folder, file, { table, clock, graceMs }, signal);
       const state = stateOf(name, file);
       const why = state.phase === "ended" ? state.reason : reason;
       await store.write(name, { ...file, ended: why });

@@ -1,8 +1,8 @@
 import type { ExecutorFile, ProcessRef } from "./executor-file.ts";
 import type { ProcessInfo, ProcessTable } from "./process-table.ts";
 
-/** Stands in the environment of every process of an executor. */
-export const executorVariable = "CI_EXECUTOR_NAME";
+/** Stands in the environment of every process of an executor, with its folder: no two on a machine share one. */
+export const executorVariable = "CI_EXECUTOR_FOLDER";
 
 /** Whether the executor's own process, the bootstrap, lives. */
 export function mainLives(file: ExecutorFile, table: ProcessTable): boolean {
@@ -13,27 +13,27 @@ export function mainLives(file: ExecutorFile, table: ProcessTable): boolean {
 
 /**
  * Everything of an executor that lives. With a uid of its own, that is what has the uid. Otherwise what is in the
- * bootstrap's process group or session, or has the executor's name in its environment; what leaves all three
+ * bootstrap's process group or session, or has the executor's folder in its environment; what leaves all three
  * is not found.
  */
-export function processesOf(name: string, file: ExecutorFile, table: ProcessTable): readonly ProcessInfo[] {
+export function processesOf(folder: string, file: ExecutorFile, table: ProcessTable): readonly ProcessInfo[] {
   const { uid } = file;
   if (uid !== null) return table.living().filter(({ uids }) => uids.includes(uid));
   const leader = leaderOf(file, table);
   return table
     .living()
     .filter(
-      ({ pid, group, session }) => group === leader || session === leader || isMarked(pid, name, table),
+      ({ pid, group, session }) => group === leader || session === leader || isMarked(pid, folder, table),
     );
 }
 
 /**
  * The bootstrap of an executor whose file does not say it, because the controller died between the start and
- * writing it down: a session leader with the executor's name in its environment, the oldest of them.
+ * writing it down: a session leader with the executor's folder in its environment, the oldest of them.
  */
-export function findMain(name: string, file: ExecutorFile, table: ProcessTable): ProcessRef | undefined {
-  const [main] = processesOf(name, file, table)
-    .filter(({ pid, session }) => pid === session && isMarked(pid, name, table))
+export function findMain(folder: string, file: ExecutorFile, table: ProcessTable): ProcessRef | undefined {
+  const [main] = processesOf(folder, file, table)
+    .filter(({ pid, session }) => pid === session && isMarked(pid, folder, table))
     .toSorted((a, b) => a.startTime - b.startTime || a.pid - b.pid);
   return main && { pid: main.pid, startTime: main.startTime, bootId: table.bootId };
 }
@@ -47,6 +47,6 @@ function leaderOf(file: ExecutorFile, table: ProcessTable): number | undefined {
   return other ? undefined : file.process.pid;
 }
 
-function isMarked(pid: number, name: string, table: ProcessTable): boolean {
-  return table.environment(pid).includes(`${executorVariable}=${name}`);
+function isMarked(pid: number, folder: string, table: ProcessTable): boolean {
+  return table.environment(pid).includes(`${executorVariable}=${folder}`);
 }

@@ -6,7 +6,7 @@ import { executorVariable } from "./executor-processes.ts";
 const systemPath = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
 export type ExecutorPlace = {
-  readonly name: string;
+  readonly folder: string;
   readonly home: string;
   /** `SPIFFE_ENDPOINT_SOCKET` without the scheme. */
   readonly socket: string;
@@ -34,7 +34,7 @@ export function processEnvironment(
     SPIFFE_ENDPOINT_SOCKET: `unix://${place.socket}`,
     GITEA_RUNNER_BINARY: place.giteaRunnerBinary,
     GITEA_RUNNER_CONFIG_FILE: place.runnerConfig,
-    [executorVariable]: place.name,
+    [executorVariable]: place.folder,
     PATH: [...(systemPath.includes(nodeFolder) ? [] : [nodeFolder]), ...systemPath].join(":"),
     HOME: place.home,
     TMPDIR: temporaryFolder(place.home),

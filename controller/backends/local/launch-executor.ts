@@ -48,7 +48,7 @@ export async function launchExecutor(launch: Launch): Promise<ExecutorFile> {
   const { node, bootstrap, args = [] } = options.program;
   const socket = socketPath(options.workloadApiFolder, name);
   const { giteaRunnerBinary } = options;
-  const place = { name, home: paths.home, socket, node, giteaRunnerBinary, runnerConfig: paths.runnerConfig };
+  const place = { ...paths, socket, node, giteaRunnerBinary };
   const start = {
     program: node,
     args: [bootstrap, ...args],

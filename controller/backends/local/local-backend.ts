@@ -1,3 +1,4 @@
+import { realpath } from "node:fs/promises";
 import path from "node:path";
 import { executorName, terminalLabel } from "../../assignment/executor-metadata.ts";
 import { describeError } from "../../platform/errors.ts";
@@ -36,12 +37,14 @@ export type LocalBackend = Backend & {
  * Executors as child processes of this machine, which survive the controller. For the quick start and tests, never
  * for untrusted code: they share kernel, network and files with everything else. Rejects where it cannot run.
  */
-export async function createLocalBackend(options: LocalBackendOptions): Promise<LocalBackend> {
-  checkHost(process.platform, options.nodeEnv);
+export async function createLocalBackend(given: LocalBackendOptions): Promise<LocalBackend> {
+  checkHost(process.platform, given.nodeEnv);
+  // Executors have other working folders than we, and are known by their folder's one path.
+  const options = { ...given, workloadApiFolder: path.resolve(given.workloadApiFolder) };
   const { kind, owner, trustDomain, clock, log, workloadApiFolder } = options;
   const ownUids = options.ownUids ?? process.geteuid?.() === 0;
-  const folder = path.join(options.folder, "executors");
-  await makeFolder(folder, 0o755);
+  await makeFolder(path.join(options.folder, "executors"), 0o755);
+  const folder = await realpath(path.join(options.folder, "executors"));
   if (ownUids) await checkReachable([folder, workloadApiFolder]);
   // Throws if a socket's path is too long, with a name as long as names become in practice.
   socketPath(workloadApiFolder, "gitea-task-1234567890-99-0123abcd");
@@ -88,7 +91,8 @@ export async function createLocalBackend(options: LocalBackendOptions): Promise<
   const discardUnlessStarted = async (name: string) => {
     try {
       const file = await keeper.read(name);
-      if (file === undefined || findMain(name, file, table) === undefined) await keeper.discard(name);
+      if (file === undefined || findMain(store.paths(name).folder, file, table) === undefined)
+        await keeper.discard(name);
     } catch (error) {
       log.warn({ executor: name, error: describeError(error) }, "files of a failed start were left behind");
     }
@@ -99,7 +103,7 @@ export async function createLocalBackend(options: LocalBackendOptions): Promise<
     keeper.exclusively("looking after", name, signal, async () => {
       const read = await keeper.read(name);
       if (read === undefined || read.ended !== null) return;
-      const main = read.process ?? findMain(name, read, table) ?? null;
+      const main = read.process ?? findMain(store.paths(name).folder, read, table) ?? null;
       const file = { ...read, process: main };
       if (main !== read.process) await store.write(name, file);
       const over = main === null ? keeper.stateOf(name, file).phase === "ended" : !mainLives(file, table);

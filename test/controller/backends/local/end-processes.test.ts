@@ -8,13 +8,14 @@ import {
   aProcess,
   createFakeProcessTable,
   executor,
+  folder,
   type FakeProcessTable,
 } from "./fake-processes.ts";
 
 function begin(table: FakeProcessTable, file = aFile()) {
   const clock = createFakeClock();
   const stop = new AbortController();
-  const done = endProcesses(executor, file, { table, clock, graceMs: 5000 }, stop.signal);
+  const done = endProcesses(folder, file, { table, clock, graceMs: 5000 }, stop.signal);
   done.catch(() => undefined);
   return { clock, stop, done };
 }

@@ -11,13 +11,13 @@ import {
   aFile,
   aProcess,
   createFakeProcessTable,
-  executor,
+  folder,
   type FakeProcess,
   marked,
 } from "./fake-processes.ts";
 
 const pids = (file: ReturnType<typeof aFile>, ...processes: FakeProcess[]) =>
-  processesOf(executor, file, createFakeProcessTable(...processes)).map(({ pid }) => pid);
+  processesOf(folder, file, createFakeProcessTable(...processes)).map(({ pid }) => pid);
 
 describe("the processes of an executor", () => {
   const cases: readonly (readonly [string, Partial<FakeProcess>[], boolean])[] = [
@@ -38,7 +38,7 @@ describe("the processes of an executor", () => {
     assert.deepEqual(pids(file, aProcess()), []);
   });
 
-  it("are those of its group, its session and its name, under our own uid", () => {
+  it("are those of its group, its session and its folder's name, under our own uid", () => {
     const inGroup = aProcess({ pid: 101, group: 100, session: 100 });
     const inSession = aProcess({ pid: 102, group: 102, session: 100 });
     const named = aProcess({ pid: 103, environment: marked });
@@ -61,7 +61,7 @@ describe("the processes of an executor", () => {
     assert.deepEqual(pids(file, own, raised, other), [101, 102]);
   });
 
-  it("tell which one is the bootstrap: the oldest session leader with the executor's name", () => {
+  it("tell which one is the bootstrap: the oldest session leader with the executor's folder", () => {
     const table = createFakeProcessTable(
       aProcess({ pid: 90, startTime: 3000 }),
       aProcess({ pid: 103, startTime: 5002, environment: marked }),
@@ -69,7 +69,7 @@ describe("the processes of an executor", () => {
       aProcess({ pid: 101, startTime: 5000, session: 102, environment: marked }),
     );
     const ref = { pid: 102, startTime: 5001, bootId: "this-boot" };
-    assert.deepEqual(findMain(executor, aFile({ process: null }), table), ref);
+    assert.deepEqual(findMain(folder, aFile({ process: null }), table), ref);
   });
 });
 
@@ -79,7 +79,7 @@ describe("the state of an executor", () => {
     processes: FakeProcess[],
     more: { exit?: string; now?: number } = {},
   ) =>
-    executorState(executor, file, {
+    executorState(folder, file, {
       table: createFakeProcessTable(...processes),
       exit: more.exit,
       now: more.now ?? testStart,

@@ -5,7 +5,7 @@ import { anExecutorRequest } from "../../../support/backend-contract.ts";
 
 const { environment } = anExecutorRequest("pod");
 const place = {
-  name: "gitea-task-42-1-00000000",
+  folder: "/state/executors/x",
   home: "/state/executors/x/home",
   socket: "/state/wl/x.sock",
   node: "/usr/bin/node",

@@ -50,7 +50,8 @@ export function createFakeProcessTable(...processes: FakeProcess[]): FakeProcess
 }
 
 export const executor = "gitea-task-42-1-00000000";
-export const marked = [`${executorVariable}=${executor}`];
+export const folder = `/state/executors/${executor}`;
+export const marked = [`${executorVariable}=${folder}`];
 
 /** The file of an executor that runs as process 100, started at tick 5000, under our own uid. */
 export function aFile(overrides: Partial<ExecutorFile> = {}): ExecutorFile {

@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { access, chmod, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { access, chmod, mkdir, mkdtemp, readdir, readFile, realpath, rm, writeFile } from "node:fs/promises";
 import { createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -58,7 +58,7 @@ export async function makeLocalWorld(
   overrides: Partial<LocalBackendOptions> & { readonly script?: string } = {},
 ): Promise<LocalWorld> {
   const { script = standIn, ...others } = overrides;
-  const folder = await mkdtemp(path.join(tmpdir(), "local-"));
+  const folder = await realpath(await mkdtemp(path.join(tmpdir(), "local-")));
   await chmod(folder, 0o755);
   const bootstrap = path.join(folder, "bootstrap.sh");
   await writeFile(bootstrap, script);
@@ -96,6 +96,7 @@ export async function makeLocalWorld(
 
   const executors = path.join(options.folder, "executors");
   const fileOf = (name: string) => path.join(executors, name, "executor.json");
+  const markOf = (name: string) => `CI_EXECUTOR_FOLDER=${path.join(executors, name)}`;
   const homeOf = (name: string) => path.join(executors, name, "home");
   const stored = async (name: string) => JSON.parse(await readFile(fileOf(name), "utf8")) as StoredFile;
   const ready = (name: string) => until(() => exists(path.join(homeOf(name), "ready")));
@@ -133,17 +134,17 @@ export async function makeLocalWorld(
       file.annotations["ci.ddupan.top/spiffe-id"] += "-of-somebody-else";
       await writeFile(fileOf(name), JSON.stringify(file));
     },
-    running: (name) => runningWith(`CI_EXECUTOR_NAME=${name}`),
+    running: (name) => runningWith(markOf(name)),
     remains: async (name) => {
       const files = [path.dirname(fileOf(name)), entryFile(options.workloadApiFolder, name)];
       const there = await Promise.all(files.map(async (file) => ((await exists(file)) ? [file] : [])));
-      return [...(await runningWith(`CI_EXECUTOR_NAME=${name}`)), ...there.flat()];
+      return [...(await runningWith(markOf(name))), ...there.flat()];
     },
     [Symbol.asyncDispose]: async () => {
       await stopLooking();
       for (const server of sockets) server.close();
       for (const name of (await exists(executors)) ? await readdir(executors) : [])
-        await endAll(`CI_EXECUTOR_NAME=${name}`);
+        await endAll(markOf(name));
       await rm(folder, { recursive: true, force: true });
     },
   };
