@@ -70,12 +70,16 @@ const value = z.object({
   record: recordSchema,
 });
 
-/** The dotted names of all fields in a type. */
+/** The dotted names of all fields in a type, those of a phase behind the phase's name. */
 type Fields<T> = T extends readonly (infer Item)[]
   ? Fields<Item>
   : T extends object
-    ? { [Key in keyof T & string]: Key | `${Key}.${Fields<NonNullable<T[Key]>>}` }[keyof T & string]
+    ? {
+        [Key in keyof T & string]: `${NameOf<T>}${Key}` | `${NameOf<T>}${Key}.${Fields<NonNullable<T[Key]>>}`;
+      }[keyof T & string]
     : never;
+
+type NameOf<T> = T extends { readonly name: infer Name extends string } ? `${Name}:` : "";
 
 /** An optional field that the schema lacks would get lost without a word: with one, this is no record any more. */
 type Complete<T> = [Exclude<Fields<AssignmentRecord>, Fields<T>>] extends [never] ? AssignmentRecord : never;

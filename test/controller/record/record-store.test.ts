@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "mocha";
 import { headers } from "nats";
 import type { AssignmentRecord } from "../../../controller/assignment/record.ts";
+import { NatsDisconnectedError, type NatsLink } from "../../../controller/platform/nats-connection.ts";
 import { createStreams } from "../../../controller/queue/prepare-streams.ts";
 import { wantedStreams } from "../../../controller/queue/streams.ts";
 import { InvalidRecordError, RecordStoreUnavailableError } from "../../../controller/record/errors.ts";
@@ -193,6 +194,23 @@ describe("the records", () => {
       assert.equal(updated.revision, revision + 1);
       assert.deepEqual(await records.get(id, soon()), updated);
     });
+
+    for (const arrives of [true, false]) {
+      it(`are written once when a connection is lost ${arrives ? "after" : "before"} the write arrives`, async () => {
+        const opened = await jetStream.open();
+        const { revision } = stored(await opened.records().create(aRecord(), soon()));
+        let losses = 1;
+        const exchange: NatsLink["exchange"] = async (request, signal) => {
+          if (losses-- <= 0) return opened.link.exchange(request, signal);
+          if (arrives) await opened.link.exchange(request, signal);
+          throw new NatsDisconnectedError("lost");
+        };
+        const records = opened.records({ connection: { ...opened.link, exchange } });
+        const updated = stored(await records.update(starting(1), revision, soon()));
+        assert.equal(updated.revision, revision + 1);
+        assert.deepEqual(await records.get(id, soon()), updated);
+      });
+    }
 
     it("are known as our own when the call is made again after it gave up", async () => {
       const opened = await jetStream.open();
