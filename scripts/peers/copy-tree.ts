@@ -9,7 +9,9 @@ export type CopyMode = "copy" | "link";
  * Go's module cache is read-only. What is neither a file nor a folder is left out.
  */
 export async function copyTree(source: string, target: string, mode: CopyMode): Promise<void> {
-  await mkdir(target, { recursive: true, mode: 0o755 });
+  await mkdir(target, { recursive: true });
+  // Not as the mode of mkdir: a umask would take from it.
+  await chmod(target, 0o755);
   for (const entry of await readdir(source, { withFileTypes: true })) {
     const from = join(source, entry.name);
     const to = join(target, entry.name);
@@ -18,12 +20,14 @@ export async function copyTree(source: string, target: string, mode: CopyMode): 
   }
 }
 
-/** Copies or links one file; an executable one can be executed by everybody. */
+/** Copies or links one file, which everybody can read then; an executable one can be executed by everybody. */
 export async function copyOneFile(source: string, target: string, mode: CopyMode): Promise<void> {
-  const executable = ((await lstat(source)).mode & 0o100) !== 0;
-  if (mode === "link" && (await linked(source, target))) return;
+  const { mode: has } = await lstat(source);
+  const wanted = (has & 0o100) === 0 ? 0o644 : 0o755;
+  const open = (has & wanted & 0o055) === (wanted & 0o055);
+  if (mode === "link" && open && (await linked(source, target))) return;
   await copyFile(source, target);
-  await chmod(target, executable ? 0o755 : 0o644);
+  await chmod(target, wanted);
 }
 
 async function linked(source: string, target: string): Promise<boolean> {

@@ -29,6 +29,18 @@ describe("staging for other users", () => {
     assert.deepEqual(await readdir(target), ["tool"]);
   });
 
+  it("makes what nobody else may read readable, without touching the source", async () => {
+    const source = join(folder, "source");
+    await mkdir(source, { mode: 0o700 });
+    await writeFile(join(source, "tool"), "tool", { mode: 0o700 });
+    await writeFile(join(source, "text"), "text", { mode: 0o600 });
+    const staged = await stageFolder(source, join(folder, "run"), "static");
+    assert.equal(await modeOf(staged), 0o755);
+    assert.equal(await modeOf(join(staged, "tool")), 0o755);
+    assert.equal(await modeOf(join(staged, "text")), 0o644);
+    assert.equal(await modeOf(join(source, "tool")), 0o700);
+  });
+
   it("keeps the mode of a folder that is open already", async () => {
     const source = join(folder, "tool");
     await writeFile(source, "tool", { mode: 0o755 });
