@@ -75,10 +75,12 @@ export function createAssignments(store: RecordStore): Assignments {
     changes.wake();
   };
 
-  const offer = async ({ assignment, compressedTask, ...at }: Offer, signal: AbortSignal) => {
+  const offer = async (offered: Offer, signal: AbortSignal) => {
+    // Named one by one: what else an offer may carry does not belong into a record.
+    const { assignment, compressedTask, fetchedAt, sequence } = offered;
     let known = live.get(assignment.id);
     if (known === undefined) {
-      const write = await store.create(queuedRecord(assignment, at), signal);
+      const write = await store.create(queuedRecord(assignment, { fetchedAt, sequence }), signal);
       const stored = write.kind === "stored" ? write.stored : write.current;
       if (stored === undefined)
         throw new Error(`the record of ${assignment.id} came and went while it was made`);

@@ -10,7 +10,7 @@ import {
   type TaskResult,
 } from "../../controller/assignment/record.ts";
 import { defaultTimes, type Times } from "../../controller/assignment/times.ts";
-import { createLane, type Lane } from "../../controller/backend-lane.ts";
+import { createLane, type Lane, type LaneOptions } from "../../controller/backend-lane.ts";
 import type { BackendKind } from "../../controller/assignment/backend-kind.ts";
 import { type Assignments, createAssignments } from "../../controller/lifecycle/assignments.ts";
 import { createFakeBackend, type FakeBackend, type FakeBackendWorld } from "../fakes/fake-backend.ts";
@@ -61,6 +61,32 @@ export type LaneUnderTestOptions = {
 
 export const never = new AbortController().signal;
 
+/** A lane as the controller makes it, with executors and a Gitea of the tests' own. */
+export function createTestLane(
+  options: Omit<LaneOptions, "beat" | "reportEnd" | "executorRequest" | "newNonce"> & {
+    readonly tasks: FakeTasks;
+  },
+): Lane {
+  const { tasks } = options;
+  const facade = { url: "https://facade.example.org:8443", spiffeId: "spiffe://example.org/controller" };
+  return createLane({
+    ...options,
+    beat: (taskId, signal) => tasks.beat(taskId, signal),
+    reportEnd: ({ assignment }, result, reason, signal) =>
+      tasks.reportEnd(assignment.taskId, result, reason, signal),
+    executorRequest: (record) => {
+      const attempt = currentAttempt(record);
+      if (attempt === undefined) throw new Error("no attempt has begun");
+      const { assignment } = record;
+      return {
+        metadata: anExecutorMetadata({ assignment, attempt }),
+        environment: executorEnvironment(assignment, "a capability", facade),
+      };
+    },
+    newNonce: () => randomBytes(16).toString("hex"),
+  });
+}
+
 /** A lane as the controller makes it, between a backend, a queue, records and a Gitea that are fakes. */
 export function createLaneUnderTest(options: LaneUnderTestOptions = {}): LaneUnderTest {
   const { kind = "pod", capacity = 2, world } = options;
@@ -71,25 +97,12 @@ export function createLaneUnderTest(options: LaneUnderTestOptions = {}): LaneUnd
   const log = options.log ?? createRecordingLogger();
   const assignments = options.assignments ?? createAssignments(store);
   const backend = createFakeBackend({ kind, clock, ...(world === undefined ? {} : { world }) });
-  const lane = createLane({
+  const lane = createTestLane({
     backend,
     capacity,
     assignments,
     queue,
-    beat: (taskId, signal) => tasks.beat(taskId, signal),
-    reportEnd: ({ assignment }, result, reason, signal) =>
-      tasks.reportEnd(assignment.taskId, result, reason, signal),
-    executorRequest: (record) => {
-      const attempt = currentAttempt(record);
-      if (attempt === undefined) throw new Error("no attempt has begun");
-      const { assignment } = record;
-      const facade = { url: "https://facade.example.org:8443", spiffeId: "spiffe://example.org/controller" };
-      return {
-        metadata: anExecutorMetadata({ assignment, attempt }),
-        environment: executorEnvironment(assignment, "a capability", facade),
-      };
-    },
-    newNonce: () => randomBytes(16).toString("hex"),
+    tasks,
     times: { ...defaultTimes, ...options.times },
     clock,
     log,

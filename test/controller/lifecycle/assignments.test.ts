@@ -89,6 +89,12 @@ describe("the live assignments", () => {
       assert.equal(await assignments.offer(offer, never), "taken");
     });
 
+    it("keeps nothing else of an offer in the record", async () => {
+      const delivered = { ...offer, kind: "assignment", deliveryCount: 1 };
+      await assignments.offer(delivered, never);
+      assert.deepEqual(store.stored.get(id)?.record, aRecord());
+    });
+
     it("takes its own record again whose answer got lost", async () => {
       store.failNext("create", new Error("no answer"), { done: true });
       await assert.rejects(assignments.offer(offer, never));

@@ -4,6 +4,7 @@ import { afterEach, describe, it } from "mocha";
 import type { Assignment } from "../../../controller/assignment/assignment.ts";
 import { defaultTimes } from "../../../controller/assignment/times.ts";
 import { BackendError } from "../../../controller/backends/backend.ts";
+import { createFakeBackend } from "../../fakes/fake-backend.ts";
 import { settle } from "../../fakes/fake-clock.ts";
 import { aContent } from "../../fakes/fake-queue.ts";
 import { anAttempt, anExecutorMetadata } from "../../support/builders.ts";
@@ -166,10 +167,10 @@ describe("the reconciler", () => {
     const one = created();
     one.run("worker");
     const answered = Promise.withResolvers<void>();
-    const { list } = one.backend;
+    const fresh = createFakeBackend({ clock: one.clock, world: one.backend.world });
     one.backend.list = async (signal) => {
-      one.backend.list = list;
-      const before = await list(signal);
+      one.backend.list = (later) => fresh.list(later);
+      const before = await fresh.list(signal);
       await answered.promise;
       return before;
     };
@@ -382,8 +383,8 @@ describe("the reconciler", () => {
         }
         const error = new BackendError("retryable", "as the test wants it");
         for (const [where, method] of failing) {
-          if (where === "backend") one.backend.failNext(method as "list", error, { done });
-          if (where === "store") one.store.failNext(method as "update", error, { done });
+          if (where === "backend") one.backend.failNext(method, error, { done });
+          if (where === "store") one.store.failNext(method, error, { done });
           if (where === "tasks") one.tasks.failNext("reportEnd", error, { done });
           if (where === "queue") one.queue.failNext("remove", error);
         }
