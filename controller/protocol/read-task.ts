@@ -19,6 +19,9 @@ export type TaskPolicy = {
 
 /** Makes an assignment of a task: backend from the payload's `runs-on`, identity from the task's context alone. */
 export function readTask({ trustDomain, allowForksOnPods }: TaskPolicy, task: Task): TaskReading {
+  const size = task.workflowPayload?.length ?? 0;
+  if (size > maxPayloadBytes)
+    return { ok: false, reason: `the workflow has ${size} bytes, ${maxPayloadBytes} are possible` };
   const runsOn = runsOnOf(task.workflowPayload);
   const requirement = requirementOf(runsOn ?? []);
   if (!requirement.ok) return { ok: false, reason: requirement.reason };
@@ -35,6 +38,20 @@ export function readTask({ trustDomain, allowForksOnPods }: TaskPolicy, task: Ta
   }
 }
 
+/** Reading a workflow holds up everything else, seconds for this much in the worst case. */
+const maxPayloadBytes = 512 * 1024;
+
+/**
+ * The time must not grow faster than the text, whoever pushed it: without the first two, 50,000 keys or anchors
+ * take minutes. The last keeps the text out of our log, where a warning would quote it.
+ */
+const yamlOptions = {
+  uniqueKeys: false,
+  prettyErrors: false,
+  maxAliasCount: 100,
+  logLevel: "error",
+} as const;
+
 /**
  * `runs-on` of the only job in a payload, the one place where a runner can read it: a label, a list, or a
  * mapping with `labels`. Undefined if the payload has none or is no workflow; an expression that Gitea left
@@ -43,7 +60,7 @@ export function readTask({ trustDomain, allowForksOnPods }: TaskPolicy, task: Ta
 export function runsOnOf(payload: Uint8Array | undefined): readonly string[] | undefined {
   let workflow: unknown;
   try {
-    workflow = parse(Buffer.from(payload ?? []).toString("utf8"), { maxAliasCount: 100 });
+    workflow = parse(Buffer.from(payload ?? []).toString("utf8"), yamlOptions);
   } catch {
     return undefined;
   }
@@ -54,10 +71,9 @@ export function runsOnOf(payload: Uint8Array | undefined): readonly string[] | u
 }
 
 function labelsOf(runsOn: unknown): readonly string[] | undefined {
-  if (typeof runsOn === "string") return [runsOn];
-  if (Array.isArray(runsOn)) return runsOn.filter((label) => typeof label === "string");
-  const labels = fieldOf(runsOn, "labels");
-  return labels === undefined ? undefined : labelsOf(labels);
+  const labels = typeof runsOn === "object" && !Array.isArray(runsOn) ? fieldOf(runsOn, "labels") : runsOn;
+  if (typeof labels === "string") return [labels];
+  return Array.isArray(labels) ? labels.filter((label) => typeof label === "string") : undefined;
 }
 
 function fieldOf(value: unknown, key: string): unknown {
