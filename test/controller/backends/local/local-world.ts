@@ -54,11 +54,22 @@ export type StoredFile = {
 };
 
 /** A state folder that every user can reach, and a local backend that runs a stand-in for the bootstrap. */
-export async function makeLocalWorld(
-  overrides: Partial<LocalBackendOptions> & { readonly script?: string } = {},
-): Promise<LocalWorld> {
-  const { script = standIn, ...others } = overrides;
+export async function makeLocalWorld(overrides: WorldOptions = {}): Promise<LocalWorld> {
   const folder = await realpath(await mkdtemp(path.join(tmpdir(), "local-")));
+  try {
+    return await makeWorldIn(folder, overrides);
+  } catch (error) {
+    await rm(folder, { recursive: true });
+    throw error;
+  }
+}
+
+type WorldOptions = Partial<LocalBackendOptions> & { readonly script?: string };
+
+async function makeWorldIn(
+  folder: string,
+  { script = standIn, ...others }: WorldOptions,
+): Promise<LocalWorld> {
   await chmod(folder, 0o755);
   const bootstrap = path.join(folder, "bootstrap.sh");
   await writeFile(bootstrap, script);
