@@ -8,6 +8,7 @@ import { createReconciler, type Reconciler } from "./lifecycle/reconciler.ts";
 import type { Clock } from "./platform/clock.ts";
 import type { Logger } from "./platform/logger.ts";
 import type { Task } from "./platform/task-group.ts";
+import type { BackendLoad } from "./scheduler/backlog.ts";
 import { createSlots, type Slots } from "./slots/slots.ts";
 import type { Delivery } from "./worker/delivery.ts";
 import { createEnsureExecutor } from "./worker/ensure-executor.ts";
@@ -49,6 +50,8 @@ export type Lane = {
   readonly slots: Slots;
   readonly reconciler: Reconciler;
   readonly tasks: readonly Task[];
+  /** What waits for a slot. */
+  load(): Omit<BackendLoad, "backlog">;
 };
 
 export function createLane(options: LaneOptions): Lane {
@@ -133,6 +136,16 @@ export function createLane(options: LaneOptions): Lane {
     backend,
     slots,
     reconciler,
+    load: () => {
+      const waiting = assignments
+        .all()
+        .map(({ record }) => record)
+        .filter(({ assignment, phase }) => assignment.backend === kind && phase.name === "queued")
+        .filter(({ assignment }) => !slots.has(assignment.id));
+      const oldest = Math.min(clock.now(), ...waiting.map(({ fetchedAt }) => fetchedAt));
+      // Those for which there is a slot are on their way.
+      return { kind, waiting: Math.max(0, waiting.length - slots.free()), oldestMs: clock.now() - oldest };
+    },
     tasks: [
       { name: `${kind} worker`, run: (signal) => worker.run(signal) },
       { name: `${kind} keep-alive`, run: (signal) => keepAlive.run(signal) },

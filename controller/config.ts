@@ -56,13 +56,11 @@ const natsUrl = checked(
   (value) => value.split(",").every((server) => natsAddress.test(server.trim())),
   "it is not nats://host:port or tls://host:port (several divided by commas) without user and password",
 );
-const integer = (least: number, otherwise: number) =>
+const integer = (least: number) =>
   checked(
     (value) => /^[0-9]{1,9}$/.test(value) && Number(value) >= least,
     `it is not a whole number of at least ${least}`,
-  )
-    .transform(Number)
-    .default(otherwise);
+  ).transform(Number);
 const list = z
   .string()
   .default(components.join(","))
@@ -134,14 +132,16 @@ function schemaFor(readFile: ReadFile) {
     COMPONENTS: list,
     POD_BACKEND: z.enum(["kubernetes", "local"]).default("kubernetes"),
     POD_EXECUTOR_IMAGE: text.optional(),
-    POD_CAPACITY: integer(1, 4),
-    POD_TIMEOUT_SECONDS: integer(60, 14_400),
+    POD_CAPACITY: integer(1).default(4),
+    POD_BACKLOG: integer(1).optional(),
+    POD_TIMEOUT_SECONDS: integer(60).default(14_400),
     POD_ALLOW_FORKS: flag,
     SPIRE_AGENT_ID: text.optional(),
     VM_BACKEND: z.enum(["opensandbox", "local"]).default("opensandbox"),
     VM_RUNNER_LABEL: text.default("vm"),
-    VM_CAPACITY: integer(1, 1),
-    VM_TIMEOUT_SECONDS: integer(60, 14_400),
+    VM_CAPACITY: integer(1).default(1),
+    VM_BACKLOG: integer(1).optional(),
+    VM_TIMEOUT_SECONDS: integer(60).default(14_400),
     OPENSANDBOX_API: url.optional(),
     OPENSANDBOX_API_KEY_FILE: secretFile.optional(),
     LOCAL_FOLDER: absolutePath.optional(),
@@ -161,6 +161,8 @@ export type BackendConfig = {
   readonly kind: BackendKind;
   readonly runsOn: "kubernetes" | "opensandbox" | "local";
   readonly capacity: number;
+  /** How many of its tasks may wait for a slot before no more are fetched. */
+  readonly backlog: number;
   readonly timeoutSeconds: number;
 };
 
@@ -266,12 +268,14 @@ function arrange(variables: Variables) {
           kind,
           runsOn: variables.POD_BACKEND,
           capacity: variables.POD_CAPACITY,
+          backlog: variables.POD_BACKLOG ?? variables.POD_CAPACITY,
           timeoutSeconds: variables.POD_TIMEOUT_SECONDS,
         }
       : {
           kind,
           runsOn: variables.VM_BACKEND,
           capacity: variables.VM_CAPACITY,
+          backlog: variables.VM_BACKLOG ?? variables.VM_CAPACITY,
           timeoutSeconds: variables.VM_TIMEOUT_SECONDS,
         },
   );

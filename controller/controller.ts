@@ -187,7 +187,10 @@ export async function runController(
       random,
       log: schedulerLog,
     }),
-    labels: declaredLabels(kinds, config.vmLabel),
+    labelsFor: (open) => declaredLabels(open, config.vmLabel),
+    loads: () =>
+      lanes.map((lane, index) => ({ ...lane.load(), backlog: config.backends[index]?.backlog ?? 0 })),
+    loadsChanged: (abort) => assignments.changed(abort),
     capacity: config.backends.reduce((sum, backend) => sum + backend.capacity, 0),
     clock,
     random,

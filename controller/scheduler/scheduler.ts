@@ -1,8 +1,13 @@
 import type { FetchTaskResponse, Task } from "../../proto/gen/runner/v1/runner_pb.ts";
+import type { BackendKind } from "../assignment/backend-kind.ts";
 import { backoffMs, type Random } from "../platform/backoff.ts";
 import type { Clock } from "../platform/clock.ts";
 import { describeError } from "../platform/errors.ts";
 import type { Logger } from "../platform/logger.ts";
+import { isAbortOf } from "../platform/signal.ts";
+import { createWakeup, listenForAny } from "../platform/wakeup.ts";
+import { openBackends, type BackendLoad } from "./backlog.ts";
+import { createFetchGate } from "./fetch-gate.ts";
 import { createFetchTurns } from "./fetch-turns.ts";
 import { createTasksVersion } from "./tasks-version.ts";
 
@@ -16,7 +21,12 @@ export type SchedulerOptions = {
   readonly gitea: Registration;
   /** Makes the task durable, or ends it in Gitea; no other is fetched by the same fetcher before it settles. */
   readonly take: (task: Task, fetchedAt: number, signal: AbortSignal) => Promise<void>;
-  readonly labels: readonly string[];
+  /** What to declare while these backends take tasks. */
+  readonly labelsFor: (backends: readonly BackendKind[]) => readonly string[];
+  /** What waits in each selected backend … */
+  readonly loads: () => readonly BackendLoad[];
+  /** … and when that may be different. */
+  readonly loadsChanged: (signal: AbortSignal) => Promise<void>;
   /** How many fetches may run at once: the capacity of all selected workers. */
   readonly capacity: number;
   readonly clock: Clock;
@@ -25,7 +35,10 @@ export type SchedulerOptions = {
 };
 
 export type Scheduler = {
-  /** Declares once, then fetches until the signal is aborted; a fetch under way and its task are finished first. */
+  /**
+   * Declares, then fetches until the signal is aborted; a fetch under way and its task are finished first. A backend
+   * whose backlog is full is declared away until it is not.
+   */
   run(signal: AbortSignal): Promise<void>;
   /** A place became free: Gitea is asked to look even if nothing new came. */
   lookAgain(): void;
@@ -37,11 +50,17 @@ const errorBackoff = { firstMs: 500, maxMs: 5_000 };
 /** Not registered any more: an operator has to act, asking often helps nobody. */
 const unregisteredMs = 60_000;
 const idleMs = 1_000;
+/** What waits gets older without telling. */
+const loadsTickMs = 15_000;
 
 export function createScheduler(options: SchedulerOptions): Scheduler {
-  const { gitea, take, labels, capacity, clock, random, log } = options;
+  const { gitea, take, capacity, clock, random, log } = options;
   const tasksVersion = createTasksVersion();
   const turns = createFetchTurns(clock);
+  const gate = createFetchGate();
+  const opened = createWakeup();
+  /** The backends whose labels Gitea knows of. */
+  let declared: readonly BackendKind[] = [];
   let answeredAt: number | undefined;
 
   const pause = async (failures: number, error: unknown, signal: AbortSignal) => {
@@ -50,12 +69,15 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
     await ignoringAbort(clock.sleep(ms, signal), signal);
   };
 
-  const declare = async (signal: AbortSignal) => {
+  const declare = async (backends: readonly BackendKind[], signal: AbortSignal) => {
+    const labels = options.labelsFor(backends);
     for (let failures = 1; !signal.aborted; failures++) {
       try {
         await gitea.declare(labels, signal);
         answeredAt = clock.now();
+        declared = backends;
         tasksVersion.lookAgain();
+        opened.wake();
         log.info({ labels }, "declared to gitea");
         return;
       } catch (error) {
@@ -64,10 +86,29 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
     }
   };
 
+  /** Keeps what is declared in step with what the backends can take. */
+  const followLoads = async (signal: AbortSignal) => {
+    while (!signal.aborted) {
+      using moved = listenForAny(
+        [options.loadsChanged, (either) => clock.sleep(loadsTickMs, either)],
+        signal,
+      );
+      const open = openBackends(options.loads());
+      if (open.join() === declared.join()) await ignoringAbort(moved.first(), signal);
+      else
+        await ignoringAbort(
+          gate.declare(() => declare(open, signal), signal),
+          signal,
+        );
+    }
+  };
+
   /** Resolves to whether a task came. Not given the signal: a fetch that is cut short can lose its task. */
   const fetchOnce = async (signal: AbortSignal): Promise<boolean> => {
-    const { version, epoch } = tasksVersion.next(clock.now());
-    const answer = await gitea.fetchTask(version);
+    const { answer, epoch } = await gate.fetch(async () => {
+      const next = tasksVersion.next(clock.now());
+      return { answer: await gitea.fetchTask(next.version), epoch: next.epoch };
+    }, signal);
     answeredAt = clock.now();
     if (answer.task === undefined) {
       tasksVersion.answered(epoch, answer.tasksVersion);
@@ -82,12 +123,18 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
   const fetcher = async (signal: AbortSignal) => {
     let failures = 0;
     while (!signal.aborted) {
+      if (declared.length === 0) {
+        // With no backend's label a fetch could only bring what nobody can run.
+        await ignoringAbort(opened.next(signal), signal);
+        continue;
+      }
       try {
         const came = await fetchOnce(signal);
         failures = 0;
         const interval = idleMs * (0.9 + 0.2 * random());
         if (!came && !signal.aborted) await ignoringAbort(turns.rest(interval, signal), signal);
       } catch (error) {
+        if (isAbortOf(signal, error)) return;
         tasksVersion.lookAgain();
         failures++;
         await pause(failures, error, signal);
@@ -97,8 +144,8 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
 
   return {
     run: async (signal) => {
-      await declare(signal);
-      await Promise.all(Array.from({ length: capacity }, () => fetcher(signal)));
+      await declare(openBackends(options.loads()), signal);
+      await Promise.all([followLoads(signal), ...Array.from({ length: capacity }, () => fetcher(signal))]);
     },
     lookAgain: () => {
       tasksVersion.lookAgain();
