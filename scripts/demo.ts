@@ -1,37 +1,57 @@
-import { parseArgs } from "node:util";
-import { describeError } from "../controller/platform/errors.ts";
+import { systemClock } from "../controller/platform/clock.ts";
+import { exitCode, StoppedBySignal } from "./demo/exit-code.ts";
+import { help, parseOptions, UsageError, type DemoOptions } from "./demo/options.ts";
 import { runDemo } from "./demo/run-demo.ts";
+import { createLiveScreen, createPlainScreen } from "./demo/screen.ts";
 import { createReport } from "./peers/report.ts";
 
-const help = `Usage: npm run demo [-- --exit]
+/** Ctrl-C reaches the whole group, and npm may pass it on once more: that is not a second one. */
+const sameSignalMs = 700;
 
-Starts a real Gitea, a real NATS JetStream and the controller on this machine, pushes an example repository, and
-shows how its two jobs run in throw-away executors. Everything is on loopback and below one temporary folder.
-
-  --exit      ends when the jobs have, with code 0 only if Gitea says success; otherwise all stays up until Ctrl-C
-  -h, --help  this text
-
-The first time Gitea is compiled, which takes about five minutes on two cores. \`npm run peers -- --help\` says how
-to use programs that are there already.
-`;
-
-const { values } = parseArgs({
-  options: { exit: { type: "boolean" }, help: { type: "boolean", short: "h" } },
-});
-if (values.help === true) {
-  process.stdout.write(help);
-} else {
-  const stop = new AbortController();
-  for (const name of ["SIGINT", "SIGTERM"] as const)
-    process.on(name, () => {
-      stop.abort(new Error(`stopped by ${name}`));
-    });
-  const say = (line: string) => process.stdout.write(`${line}\n`);
+function optionsOrEnd(): DemoOptions | undefined {
   try {
-    const success = await runDemo({ exit: values.exit === true, say, report: createReport() }, stop.signal);
-    process.exitCode = success ? 0 : 1;
+    const options = parseOptions(process.argv.slice(2), process.env);
+    if (options !== "help") return options;
+    process.stdout.write(help);
   } catch (error) {
-    process.stderr.write(`demo: ${describeError(error)}\n`);
-    process.exitCode = 1;
+    if (!(error instanceof UsageError)) throw error;
+    process.stderr.write(`demo: ${error.message}; --help tells more\n`);
+    process.exitCode = 2;
   }
+  return undefined;
 }
+
+async function main(options: DemoOptions): Promise<void> {
+  const stop = new AbortController();
+  const hurry = new AbortController();
+  let stoppedAt = 0;
+  const end = (reason: unknown) => {
+    const now = systemClock.now();
+    if (!stop.signal.aborted) {
+      stoppedAt = now;
+      stop.abort(reason);
+    } else if (now - stoppedAt > sameSignalMs) hurry.abort();
+  };
+  for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
+    process.on(name, () => {
+      end(new StoppedBySignal(name));
+    });
+  // Whatever it is, what was started has to be ended.
+  process.on("uncaughtException", end);
+  // Nobody reads any more, or the terminal is gone.
+  for (const stream of [process.stdout, process.stderr]) stream.on("error", end);
+
+  const { stdout } = process;
+  const live = stdout.isTTY && process.env["TERM"] !== "dumb";
+  const colours = (process.env["NO_COLOR"] ?? "") === "";
+  const screen = live
+    ? createLiveScreen(stdout, { colours, clock: systemClock })
+    : createPlainScreen((text) => stdout.write(text));
+  process.on("exit", screen.close);
+  const dependencies = { screen, report: createReport(), clock: systemClock, environment: process.env };
+  const success = await runDemo(options, { ...dependencies, hurry: hurry.signal }, stop.signal);
+  process.exitCode = exitCode(success, stop.signal.reason);
+}
+
+const options = optionsOrEnd();
+if (options !== undefined) await main(options);

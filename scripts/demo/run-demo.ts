@@ -1,113 +1,129 @@
-import { readdir, readFile } from "node:fs/promises";
-import path from "node:path";
-import { systemClock } from "../../controller/platform/clock.ts";
+import { randomBytes } from "node:crypto";
+import type { Clock } from "../../controller/platform/clock.ts";
 import { abortable } from "../../controller/platform/signal.ts";
-import { awaitJobs, awaitRun } from "../peers/gitea-api/await-run.ts";
-import { createRepository, pushFiles } from "../peers/gitea-api/repository.ts";
-import type { WorkflowJob } from "../peers/gitea-api/runs.ts";
 import type { Report } from "../peers/report.ts";
-import { startPlatform, type Platform } from "../quick-start/platform.ts";
-import { preparePeers } from "../quick-start/prepare-peers.ts";
-import { createWatch, secondsSince, type Watch } from "./watch.ts";
+import type { ControllerLine } from "../quick-start/controller-process.ts";
+import { filesOf } from "./example.ts";
+import type { DemoOptions } from "./options.ts";
+import { openGivenPlace, openOwnPlace, type Place } from "./place.ts";
+import { pushAndFollow } from "./push-and-follow.ts";
+import type { Screen } from "./screen.ts";
+import { stamp } from "./stamp.ts";
+import { stillUp } from "./stay-up.ts";
+import { beginStory, hearLine, type Story } from "./story.ts";
+import { createStoryKeeper } from "./story-keeper.ts";
+import { isSuccess, sumUp } from "./sum-up.ts";
+import { tellResult } from "./tell-result.ts";
+import { explain } from "./user-error.ts";
 
-export type DemoOptions = {
-  /** Ends when the jobs have; otherwise everything stays up until the signal. */
-  readonly exit: boolean;
-  /** Writes a line for the person who watches. */
-  readonly say: (line: string) => void;
+export type DemoDependencies = {
+  readonly screen: Screen;
   readonly report: Report;
+  readonly clock: Clock;
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  /** Once it is aborted, whatever is being ended is killed instead. */
+  readonly hurry: AbortSignal;
 };
 
-const jobsDeadlineMs = 5 * 60_000;
 const tidyDeadlineMs = 60_000;
 
 /**
- * The whole way of a push through real programs. Resolves to whether Gitea says that every job was a success;
- * rejects with what could not be started. Nothing is left running either way.
+ * The whole way of a push through real programs. Resolves to whether all went well: Gitea says that every job was
+ * a success, and what was made is gone. Tells what went wrong on the screen instead of rejecting; what the signal
+ * stopped is not told. Nothing is left running in any case.
  */
-export async function runDemo({ exit, say, report }: DemoOptions, signal: AbortSignal): Promise<boolean> {
-  say("Real peers");
-  const peers = await preparePeers(report, signal);
-  for (const { name, version, source } of [peers.nats, peers.giteaRunner, peers.gitea])
-    say(`  ${name} ${version} (${source})`);
-  if (!peers.gitea.webPage.built) say(`  no web page: ${peers.gitea.webPage.reason}`);
-
-  say("\nPlatform");
-  const started = systemClock.now();
-  const watch = createWatch(say);
-  const platform = await startPlatform(
-    {
-      peers,
-      onControllerLine: (line) => {
-        watch.onLine(line);
-      },
-      onStep: (what) => {
-        say(`${secondsSince(started)}  ${what}`);
-      },
-    },
-    signal,
-  );
+export async function runDemo(
+  options: DemoOptions,
+  { screen, report, clock, environment, hurry }: DemoDependencies,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const { say } = screen;
+  const begun = clock.now();
+  const keeper = createStoryKeeper(beginStory(begun), screen.show);
+  const secret = randomBytes(12).toString("hex");
+  let place: Place | undefined;
+  let failed = false;
+  const fail = (what: string, error: unknown) => {
+    screen.close();
+    failed = true;
+    if (!(signal.aborted && error === signal.reason)) say(`\n${what}: ${explain(error)}`);
+  };
   try {
-    const { jobs, seconds: took, success } = await push(platform, watch, say, signal);
-    const tidy = AbortSignal.any([signal, AbortSignal.timeout(tidyDeadlineMs)]);
-    await watch.deleted(jobs.length, tidy);
-    if (!exit) await stayUp(platform, say, signal);
-    say("\nCleaning up");
-    const cleaned = await platform.stop();
-    say(
-      `${success ? "Success" : "Failure"}: ${jobs.length} jobs, ${took.toFixed(1)} s from push to done; cleaned up: ` +
-        `${jobs.length + cleaned.executors} executors, ${cleaned.processes} processes, 1 folder`,
-    );
-    return success;
-  } finally {
-    await platform.stop();
+    const files = await filesOf(options.workload);
+    const opening = {
+      keep: options.keep,
+      report,
+      say,
+      onStep: (what: string) => {
+        say(`${stamp(clock.now() - begun)}  ${what}`);
+      },
+      onControllerLine: (line: ControllerLine) => {
+        keeper.change((story) => hearLine(story, line, clock.now()));
+      },
+      controller: ownVariables(environment),
+      hurry,
+    };
+    const opened =
+      options.gitea === undefined
+        ? await openOwnPlace(opening, signal)
+        : await openGivenPlace(options.gitea, opening, signal);
+    place = opened;
+    await unlessPartsFail(opened, signal, async (inner) => {
+      const { address } = await pushAndFollow(opened, { files, secret }, { keeper, screen, clock }, inner);
+      // What is not deleted by then is ended with the rest.
+      const tidy = AbortSignal.timeout(tidyDeadlineMs);
+      await keeper.until(allDeleted, AbortSignal.any([inner, tidy])).catch(() => inner.throwIfAborted());
+      await tellResult(opened, keeper.get(), { secret, say }, inner);
+      if (options.exit) return;
+      for (const line of stillUp(opened, address)) say(line);
+      await abortable(Promise.withResolvers<never>().promise, inner);
+    });
+  } catch (error) {
+    fail("Failed", error);
+  }
+  screen.close();
+  if (place === undefined) return false;
+  say(options.keep ? `\nCleaning up, but for ${place.folder}` : "\nCleaning up");
+  try {
+    const cleaned = await place.close();
+    for (const problem of cleaned.problems) say(`  ${problem}`);
+    const story = keeper.get();
+    say(sumUp(story, cleaned, signal.aborted));
+    return !failed && isSuccess(story) && cleaned.problems.length === 0;
+  } catch (error) {
+    fail("Cleaning up failed", error);
+    return false;
   }
 }
 
-async function push(platform: Platform, watch: Watch, say: (line: string) => void, signal: AbortSignal) {
-  const { admin, gitea } = platform;
-  const repository = await createRepository(admin, { name: "hello" }, signal);
-  const name = `${repository.owner}/${repository.name}`;
-  const files = await exampleFiles();
-  say("\nJobs");
-  const pushed = watch.begin();
-  const { sha } = await pushFiles(admin, repository, { files, message: "Say hello" }, signal);
-  say(`${secondsSince(pushed)}  pushed ${sha.slice(0, 10)} to ${gitea.url}/${name}`);
-  const run = await awaitRun(admin, repository, { sha, deadlineMs: jobsDeadlineMs }, signal);
-  const done = (jobs: readonly WorkflowJob[]) =>
-    jobs.length > 0 && jobs.every(({ status }) => status === "completed");
-  const jobs = await awaitJobs(
-    admin,
-    repository,
-    { run: run.id, fits: done, deadlineMs: jobsDeadlineMs },
-    signal,
-  );
-  const took = (systemClock.now() - pushed) / 1000;
-  const shown = jobs.map((job) => `${job.name} ${job.conclusion}`).join(", ");
-  say(`${secondsSince(pushed)}  Gitea says: ${shown}`);
-  return { jobs, seconds: took, success: jobs.every(({ conclusion }) => conclusion === "success") };
+/** Does the work, and gives it up as soon as a part has ended by itself. */
+async function unlessPartsFail(
+  place: Place,
+  signal: AbortSignal,
+  work: (signal: AbortSignal) => Promise<void>,
+): Promise<void> {
+  const over = new AbortController();
+  const inner = AbortSignal.any([signal, over.signal]);
+  const working = work(inner);
+  try {
+    await Promise.race([working, place.failure(inner)]);
+  } finally {
+    over.abort(new Error("a part has ended"));
+    await working.catch(() => undefined);
+  }
 }
 
-/** The files of the example repository by path. */
-async function exampleFiles(): Promise<Readonly<Record<string, string>>> {
-  const folder = path.join(import.meta.dirname, "example");
-  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
-  const files = entries
-    .filter((entry) => entry.isFile())
-    .map((entry) => path.join(entry.parentPath, entry.name));
-  const texts = files.map(
-    async (file) => [path.relative(folder, file), await readFile(file, "utf8")] as const,
-  );
-  return Object.fromEntries(await Promise.all(texts));
+function allDeleted({ tasks, deleted }: Story): boolean {
+  const created = [...tasks.values()].reduce((sum, { attempts }) => sum + attempts, 0);
+  return deleted.size >= created;
 }
 
-async function stayUp({ gitea, admin, folder }: Platform, say: (line: string) => void, signal: AbortSignal) {
-  say("\nStill up, until Ctrl-C");
-  say(`  Gitea          ${gitea.url}/demo/hello/actions`);
-  say(`  login          ${admin.user} / ${admin.password}`);
-  say(`  controller     ${path.join(folder, "controller.log")}`);
-  say(
-    `  push anything  git clone http://${admin.user}:${admin.password}@${new URL(gitea.url).host}/demo/hello`,
-  );
-  await abortable(new Promise<void>(() => undefined), signal).catch(() => undefined);
+/** What the user may set for the controller. */
+function ownVariables(environment: Readonly<Record<string, string | undefined>>): Record<string, string> {
+  const variables: Record<string, string> = {};
+  for (const name of ["POD_CAPACITY", "VM_CAPACITY", "NODE_EXTRA_CA_CERTS"]) {
+    const value = environment[name];
+    if (value !== undefined && value !== "") variables[name] = value;
+  }
+  return variables;
 }

@@ -30,7 +30,7 @@ export async function endExecutors(place: {
       log: createLogger("fatal"),
     });
     const { executors } = await backend.list(signal);
-    for (const { name } of executors) await backend.delete(name, signal);
+    await Promise.all(executors.map(({ name }) => backend.delete(name, signal)));
     ended += executors.length;
   }
   return ended;

@@ -18,7 +18,20 @@ export type GiteaRequest = {
 
 const answerDeadlineMs = 30_000;
 
-/** Asks Gitea's REST API and parses the answer. Rejects with the status and Gitea's message when it says no. */
+/** Gitea answered, and the answer is no. Its text holds no token. */
+export class GiteaRefusal extends Error {
+  readonly status: number;
+  /** Gitea's own words. */
+  readonly answer: string;
+
+  constructor(request: GiteaRequest, status: number, answer: string) {
+    super(`${request.method} ${request.path}: ${status} ${answer}`);
+    this.status = status;
+    this.answer = answer;
+  }
+}
+
+/** Asks Gitea's REST API and parses the answer. Rejects with a GiteaRefusal when it says no. */
 export async function askGitea<T>(
   api: GiteaApi,
   request: GiteaRequest,
@@ -42,5 +55,5 @@ export async function askGiteaForText(
   });
   const text = await response.text();
   if (response.ok) return text;
-  throw new Error(`${request.method} ${request.path}: ${response.status} ${text.slice(0, 500)}`);
+  throw new GiteaRefusal(request, response.status, text.slice(0, 500));
 }

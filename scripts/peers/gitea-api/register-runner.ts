@@ -26,8 +26,17 @@ export async function registerRunner(
 ): Promise<RegisteredRunner> {
   const scope = runner.scope === undefined ? [] : ["--scope", runner.scope];
   const output = await gitea.command(["actions", "generate-runner-token", ...scope], signal);
-  const token = output.trim().split("\n").at(-1) ?? "";
-  const response = await fetch(`${gitea.url}/api/actions/runner.v1.RunnerService/Register`, {
+  return await exchangeToken(gitea.url, output.trim().split("\n").at(-1) ?? "", runner, signal);
+}
+
+/** Exchanges a registration token for a runner's own. */
+export async function exchangeToken(
+  url: string,
+  token: string,
+  runner: Omit<RunnerDescription, "scope">,
+  signal: AbortSignal,
+): Promise<RegisteredRunner> {
+  const response = await fetch(`${url}/api/actions/runner.v1.RunnerService/Register`, {
     method: "POST",
     headers: { "content-type": "application/json" },
     body: JSON.stringify({ name: runner.name, token, labels: runner.labels, version: "0.0.0" }),

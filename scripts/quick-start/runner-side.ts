@@ -1,0 +1,148 @@
+import { mkdir, writeFile } from "node:fs/promises";
+import path from "node:path";
+import { entryFile, serialiseEntry, socketPath } from "../../controller/backends/local/workload-entry.ts";
+import { parseSpiffeId } from "../../controller/identity/spiffe-id.ts";
+import { freePort } from "../peers/free-port.ts";
+import type { RegisteredRunner } from "../peers/gitea-api/register-runner.ts";
+import { signalGroup } from "../peers/process-group.ts";
+import type { ServerProcess } from "../peers/server-process.ts";
+import { startNats, type Nats } from "../peers/start-nats.ts";
+import { startWorkloadApi } from "../workload-api/start.ts";
+import { startController, type ControllerLine } from "./controller-process.ts";
+import { endExecutors } from "./end-executors.ts";
+import type { Part, Parts } from "./parts.ts";
+import type { RunnerPeers } from "./prepare-peers.ts";
+import type { RunFolder } from "./run-folder.ts";
+import { newCapabilityKey, writeSecret } from "./secrets.ts";
+
+export type RunnerSideOptions = {
+  readonly peers: RunnerPeers;
+  readonly folder: RunFolder;
+  /** Hears of each program that is started. */
+  readonly parts: Parts;
+  /** The Gitea to work for, and as whom. */
+  readonly gitea: { readonly url: string; readonly runner: RegisteredRunner };
+  /** Variables of the controller that replace or complete ours. */
+  readonly controller?: Readonly<Record<string, string>>;
+  readonly onControllerLine?: (line: ControllerLine) => void;
+  /** Hears of each part as it stands. */
+  readonly onStep: (what: string) => void;
+};
+
+/** What it takes beside Gitea: NATS JetStream, a development Workload API and the controller, all on loopback. */
+export type RunnerSide = {
+  readonly nats: Nats;
+  /** The controller's variables, for a second one or a restart. */
+  readonly environment: Readonly<Record<string, string>>;
+  /** The controller that runs now. */
+  controller(): ServerProcess;
+  /** Starts the controller again after it was stopped or killed. */
+  restartController(signal: AbortSignal): Promise<void>;
+  /** Ends all of it, executors included; resolves to how many executors the controller had left. */
+  stop(): Promise<{ readonly executors: number }>;
+};
+
+const trustDomain = "quick-start.example";
+const facadeId = parseSpiffeId(`spiffe://${trustDomain}/controller/facade`);
+
+/** Starts it in order; whatever fails on the way, nothing of it is left but files in the folder. */
+export async function startRunnerSide(options: RunnerSideOptions, signal: AbortSignal): Promise<RunnerSide> {
+  const { peers, folder, parts, gitea, onStep } = options;
+  await using stack = new AsyncDisposableStack();
+  const started = (part: Part) => {
+    parts.add(part);
+    stack.defer(() => parts.stop(part));
+  };
+  const natsFolder = await folder.below("nats");
+  const nats = await startNats({ folder: natsFolder, peer: peers.nats }, signal);
+  started({
+    name: "nats-server",
+    logFile: path.join(natsFolder, "nats-server.log"),
+    exited: nats.exited,
+    stop: () => nats.stop(),
+    kill: () => {
+      nats.signal("SIGKILL");
+    },
+  });
+  onStep(`NATS JetStream listens on ${nats.url}`);
+
+  const workloadApiFolder = await folder.below("spiffe");
+  const workloadApi = await startWorkloadApi({ folder: workloadApiFolder, trustDomain, signal });
+  started({
+    name: "the development Workload API",
+    logFile: path.join(workloadApiFolder, "workload-api.log"),
+    exited: workloadApi.exited,
+    stop: () => workloadApi.stop(),
+    kill: () => {
+      signalGroup(workloadApi.pid, "SIGKILL");
+    },
+  });
+  const entry = { spiffeId: facadeId, uid: null };
+  await mkdir(path.dirname(entryFile(workloadApiFolder, "controller")), { recursive: true });
+  await writeFile(entryFile(workloadApiFolder, "controller"), serialiseEntry(entry));
+  onStep(`development Workload API of ${trustDomain} runs`);
+
+  const state = await folder.below("state");
+  const port = await freePort();
+  const environment = {
+    GITEA_URL: gitea.url,
+    GITEA_RUNNER_UUID: gitea.runner.uuid,
+    GITEA_RUNNER_TOKEN_FILE: await writeSecret(folder.path, "runner-token", gitea.runner.token),
+    NATS_URL: nats.url,
+    NATS_USER: nats.user,
+    NATS_PASSWORD_FILE: nats.passwordFile,
+    TRUST_DOMAIN: trustDomain,
+    SPIFFE_ENDPOINT_SOCKET: `unix://${socketPath(workloadApiFolder, "controller")}`,
+    RUNNER_FACADE_LISTEN: `127.0.0.1:${port}`,
+    RUNNER_FACADE_URL: `https://127.0.0.1:${port}`,
+    RUNNER_FACADE_SPIFFE_ID: facadeId,
+    CAPABILITY_KEY_FILE: await writeSecret(folder.path, "capability-keys", newCapabilityKey()),
+    POD_BACKEND: "local",
+    VM_BACKEND: "local",
+    LOCAL_FOLDER: state,
+    LOCAL_WORKLOAD_API_FOLDER: workloadApiFolder,
+    GITEA_RUNNER_BINARY: peers.giteaRunner.binary,
+    HEALTH_LISTEN: `127.0.0.1:${await freePort()}`,
+    ...options.controller,
+  };
+  let executors = 0;
+  stack.defer(async () => {
+    const owner = gitea.runner.uuid;
+    executors = await endExecutors({ folder: state, workloadApiFolder, owner, trustDomain });
+  });
+  const onLine = options.onControllerLine;
+  const start = async (abort: AbortSignal) => {
+    const place = { environment, folder: folder.path };
+    const running = await startController({ ...place, ...(onLine === undefined ? {} : { onLine }) }, abort);
+    const part: Part = {
+      name: "the controller",
+      logFile: path.join(folder.path, "controller.log"),
+      exited: running.exited,
+      stop: () => running.stop(),
+      kill: () => {
+        running.signal("SIGKILL");
+      },
+    };
+    parts.add(part);
+    return { running, part };
+  };
+  let controller = await start(signal);
+  stack.defer(() => parts.stop(controller.part));
+  onStep("the controller runs");
+
+  const all = stack.move();
+  let stopping: Promise<void> | undefined;
+  return {
+    nats,
+    environment,
+    controller: () => controller.running,
+    restartController: async (abort) => {
+      await parts.stop(controller.part);
+      controller = await start(abort);
+    },
+    stop: async () => {
+      await (stopping ??= all.disposeAsync());
+      return { executors };
+    },
+  };
+}
