@@ -29,6 +29,7 @@ import { createAssignmentQueue } from "./queue/assignment-queue.ts";
 import { createStreams, waitForStreams } from "./queue/prepare-streams.ts";
 import { stateBucket, wantedStreams } from "./queue/streams.ts";
 import { createRecordStore } from "./record/record-store.ts";
+import { createHeldUp } from "./scheduler/held-up.ts";
 import { createScheduler } from "./scheduler/scheduler.ts";
 import { createTakeTask } from "./scheduler/take-task.ts";
 import { createTlsServer } from "./spiffe/tls-server.ts";
@@ -172,6 +173,7 @@ export async function runController(
 
   const kinds = config.backends.map(({ kind }) => kind);
   const schedulerLog = log.child({ component: "scheduler" });
+  const heldUp = createHeldUp();
   const scheduler = createScheduler({
     gitea,
     take: createTakeTask({
@@ -183,10 +185,12 @@ export async function runController(
       fail: (taskId, reason, abort) =>
         reportEnd(gitea, { taskId, result: "failure", reason, steps: [] }, clock.now(), abort),
       beat: (taskId, abort) => beat(gitea, taskId, abort),
+      heldUp,
       clock,
       random,
       log: schedulerLog,
     }),
+    heldUp,
     labelsFor: (open) => declaredLabels(open, config.vmLabel),
     loads: () =>
       lanes.map((lane, index) => ({ ...lane.load(), backlog: config.backends[index]?.backlog ?? 0 })),

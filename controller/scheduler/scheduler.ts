@@ -27,6 +27,8 @@ export type SchedulerOptions = {
   readonly loads: () => readonly BackendLoad[];
   /** … and when that may be different. */
   readonly loadsChanged: (signal: AbortSignal) => Promise<void>;
+  /** Says when every task in hand is durable. */
+  readonly heldUp: { over(signal: AbortSignal): Promise<void> };
   /** How many fetches may run at once: the capacity of all selected workers. */
   readonly capacity: number;
   readonly clock: Clock;
@@ -54,7 +56,7 @@ const idleMs = 1_000;
 const loadsTickMs = 15_000;
 
 export function createScheduler(options: SchedulerOptions): Scheduler {
-  const { gitea, take, capacity, clock, random, log } = options;
+  const { gitea, take, heldUp, capacity, clock, random, log } = options;
   const tasksVersion = createTasksVersion();
   const turns = createFetchTurns(clock);
   const gate = createFetchGate();
@@ -129,6 +131,7 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
         continue;
       }
       try {
+        await heldUp.over(signal);
         const came = await fetchOnce(signal);
         failures = 0;
         const interval = idleMs * (0.9 + 0.2 * random());

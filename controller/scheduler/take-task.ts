@@ -3,6 +3,7 @@ import type { Assignment } from "../assignment/assignment.ts";
 import { backoffMs, type Random } from "../platform/backoff.ts";
 import type { Clock } from "../platform/clock.ts";
 import { describeError } from "../platform/errors.ts";
+import { createKeyedQueue } from "../platform/keyed-queue.ts";
 import type { Logger } from "../platform/logger.ts";
 
 export type TaskReading =
@@ -24,8 +25,10 @@ export type TakeTaskOptions = {
   readonly offer: (task: QueuedTask & { readonly sequence: number }, signal: AbortSignal) => Promise<unknown>;
   /** Ends the task in Gitea as failed, with rows for the person who pushed; rejects while Gitea cannot be reached. */
   readonly fail: (taskId: bigint, rows: readonly string[], signal: AbortSignal) => Promise<unknown>;
-  /** Tells Gitea that the task is still held. */
-  readonly beat: (taskId: bigint, signal: AbortSignal) => Promise<unknown>;
+  /** Tells Gitea that the task is still held; resolves to `running` or to what else Gitea says of it. */
+  readonly beat: (taskId: bigint, signal: AbortSignal) => Promise<string>;
+  /** Told of a task that cannot be stored at the first try. */
+  readonly heldUp: { begin(): Disposable };
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Logger;
@@ -34,6 +37,8 @@ export type TakeTaskOptions = {
 const retryBackoff = { firstMs: 500, maxMs: 5_000 };
 const beatMs = 12_000;
 const attemptMs = 10_000;
+/** A workflow's author may write more into `runs-on` than anybody reads. */
+const maxRowLength = 1_000;
 
 /**
  * Takes in a task that was just fetched. There is no giving back: it becomes durable, however long that takes,
@@ -41,73 +46,141 @@ const attemptMs = 10_000;
  * to end it as "could not be stored".
  */
 export function createTakeTask(options: TakeTaskOptions) {
-  const { read, offered, compress, publish, offer, fail, beat, clock, random, log } = options;
+  const { read, offered, compress, publish, offer, fail, beat, heldUp, clock, random, log } = options;
+  /** Tasks get into the queue in the order in which they came: the oldest is to run first. */
+  const order = createKeyedQueue();
 
-  /** Tries at least once, also when a stop was asked for meanwhile: the task in hand is still to be saved. */
+  const attempt = async (work: (deadline: AbortSignal) => Promise<unknown>) => {
+    const [late, done] = [new AbortController(), new AbortController()];
+    const expire = () => {
+      late.abort(new Error(`no answer within ${attemptMs / 1000} s`));
+    };
+    const timer = clock.sleep(attemptMs, done.signal).then(expire, () => undefined);
+    try {
+      await work(late.signal);
+    } finally {
+      done.abort();
+      await timer;
+    }
+  };
+
+  /**
+   * Tries at least once, also when a stop was asked for meanwhile: the task in hand is still to be saved. Rejects
+   * with the last failure once that is so, or if trying again is of no use.
+   */
   const persist = async (
     what: string,
     work: (deadline: AbortSignal) => Promise<unknown>,
     taskId: bigint,
+    between: () => Promise<void>,
     signal: AbortSignal,
   ) => {
-    let beatAt = clock.now();
     for (let failures = 1; ; failures++) {
       try {
-        await work(AbortSignal.timeout(attemptMs));
+        await attempt(work);
         return;
       } catch (error) {
         log.error({ task: String(taskId), error: describeError(error), failures }, `${what} failed`);
         if (neverStorable(error) || signal.aborted) throw error;
       }
-      if (clock.now() - beatAt >= beatMs) {
-        beatAt = clock.now();
-        await beat(taskId, signal).catch(() => undefined);
-      }
+      await between();
       await clock.sleep(backoffMs(failures, retryBackoff, random), signal).catch(() => undefined);
     }
   };
 
-  const end = async (taskId: bigint, rows: readonly string[], signal: AbortSignal) => {
+  /** Beats now and then; throws TaskOverError when Gitea does not want the task to run any more. */
+  const keepAlive = (taskId: bigint, signal: AbortSignal) => {
+    let beatAt = clock.now();
+    return async () => {
+      if (clock.now() - beatAt < beatMs) return;
+      beatAt = clock.now();
+      const said = await beat(taskId, signal).catch(() => "running");
+      if (said !== "running") throw new TaskOverError(`gitea says of task ${taskId}: ${said}`);
+    };
+  };
+
+  const end = async (taskId: bigint, reason: readonly string[], signal: AbortSignal) => {
+    const rows = reason.map((row) => (row.length > maxRowLength ? `${row.slice(0, maxRowLength)}…` : row));
     log.warn({ task: String(taskId), reason: rows.join(" ") }, "task refused");
-    await persist("ending a task in gitea", (deadline) => fail(taskId, rows, deadline), taskId, signal);
+    const alive = keepAlive(taskId, signal);
+    // A cancel still wants its report, and what is over takes it without harm.
+    const between = () => alive().catch(() => undefined);
+    const failOnce = (deadline: AbortSignal) => fail(taskId, rows, deadline);
+    await persist("ending a task in gitea", failOnce, taskId, between, signal);
+  };
+
+  /** Tells `heldUp` from the first failure on. */
+  const persistHeld = async (
+    what: string,
+    work: (deadline: AbortSignal) => Promise<unknown>,
+    taskId: bigint,
+    signal: AbortSignal,
+  ) => {
+    using held = new DisposableStack();
+    const alive = keepAlive(taskId, signal);
+    let first = true;
+    const between = async () => {
+      if (first) held.use(heldUp.begin());
+      first = false;
+      await alive();
+    };
+    await persist(what, work, taskId, between, signal);
   };
 
   /** Resolves to where the task is in the stream, or undefined if it has been ended in Gitea instead. */
   const store = async (queued: QueuedTask, signal: AbortSignal): Promise<number | undefined> => {
     const { taskId } = queued.assignment;
     let sequence: number | undefined;
-    const publishOnce = async (deadline: AbortSignal) => {
-      ({ sequence } = await publish(queued, deadline));
-    };
+    const publishOnce = (deadline: AbortSignal) =>
+      order.run("publish", async () => {
+        ({ sequence } = await publish(queued, deadline));
+      });
     try {
-      await persist("publishing a task", publishOnce, taskId, signal);
+      await persistHeld("publishing a task", publishOnce, taskId, signal);
     } catch (error) {
-      const rows = neverStorable(error) ? [`${describeError(error)}.`] : [couldNotBeStored];
-      await end(taskId, rows, signal);
+      await end(taskId, [whyNotStored(error)], signal);
     }
     return sequence;
   };
 
-  return async (task: Task, fetchedAt: number, signal: AbortSignal): Promise<void> => {
-    const reading = read(task);
-    if (!reading.ok) {
-      const rows = [`This job cannot be run here: ${reading.reason}.`, `Offered: runs-on: ${offered}.`];
-      await end(task.id, rows, signal);
-      return;
+  /** Whatever goes wrong with a task that is in hand ends in its log: nobody else will ever see it. */
+  const prepare = async (task: Task, fetchedAt: number): Promise<QueuedTask | readonly string[]> => {
+    try {
+      const reading = read(task);
+      if (reading.ok)
+        return { assignment: reading.assignment, fetchedAt, compressedTask: await compress(task) };
+      return [`This job cannot be run here: ${reading.reason}.`, `Offered: runs-on: ${offered}.`];
+    } catch (error) {
+      log.error({ task: String(task.id), error: describeError(error) }, "task cannot be read");
+      return ["This job cannot be run here: the runner's controller cannot read it, its log says why."];
     }
-    const queued = { assignment: reading.assignment, fetchedAt, compressedTask: await compress(task) };
+  };
+
+  return async (task: Task, fetchedAt: number, signal: AbortSignal): Promise<void> => {
+    const queued = await order.run("prepare", () => prepare(task, fetchedAt));
+    if (!("assignment" in queued)) return end(task.id, queued, signal);
     const sequence = await store(queued, signal);
     if (sequence === undefined) return;
     const { id, backend, repository, jobKey } = queued.assignment;
     log.info({ assignment: id, backend, repository, job: jobKey }, "task stored");
     try {
       const record = (deadline: AbortSignal) => offer({ ...queued, sequence }, deadline);
-      await persist("recording a task", record, task.id, signal);
+      await persistHeld("recording a task", record, task.id, signal);
     } catch (error) {
-      // The task is durable already, and its delivery makes the record that this could not.
-      if (!signal.aborted) throw error;
+      // The task is durable already, and its delivery makes the record that this could not, and hears what Gitea says.
+      if (!signal.aborted && !(error instanceof TaskOverError)) throw error;
     }
   };
+}
+
+/** Gitea does not want the task to run any more. */
+class TaskOverError extends Error {
+  override readonly name = "TaskOverError";
+}
+
+function whyNotStored(error: unknown): string {
+  if (error instanceof TaskOverError) return "This job was ended before it could be stored.";
+  return neverStorable(error) ? `This job cannot be run here: ${describeError(error)}.` : couldNotBeStored;
 }
 
 const couldNotBeStored = "This job could not be stored before the runner's controller stopped. Run it again.";
