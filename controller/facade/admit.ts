@@ -22,7 +22,7 @@ export type Caller = {
  * controller that has the wrong key file for a moment, must not cost a job.
  */
 export function callerOf(keyRing: KeyRing, peer: Peer | undefined, headers: Headers): Caller {
-  if (peer === undefined) throw new ConnectError("no client certificate", Code.Unauthenticated);
+  if (peer === undefined) throw new ConnectError("no client certificate", Code.PermissionDenied);
   if (!peer.ok) throw new ConnectError(peer.reason, Code.PermissionDenied);
   const assignmentId = headers.get(callHeaders.assignmentId) ?? "";
   const subject = { assignmentId, spiffeId: peer.id };

@@ -12,7 +12,9 @@ import type { KeyRing } from "../identity/key-ring.ts";
 import { describeError } from "../platform/errors.ts";
 import { createKeyedQueue } from "../platform/keyed-queue.ts";
 import type { Logger } from "../platform/logger.ts";
+import { withDeadline } from "../platform/signal.ts";
 import { admit, callerOf, superseded, type Caller, type Peer } from "./admit.ts";
+import { stored } from "./answers.ts";
 import { createUpdateLog, type UpdateLogOptions } from "./update-log.ts";
 import { createUpdateTask, type UpdateTaskOptions } from "./update-task.ts";
 
@@ -34,9 +36,11 @@ export type RunnerServiceOptions = Omit<UpdateTaskOptions, "change" | "gitea"> &
 
 /**
  * An admitted call is carried out to its end even if the executor hangs up: a result that Gitea has taken is
- * to be recorded. Longer than any single call to Gitea.
+ * to be recorded. Longer than any single call to Gitea; whatever hangs for longer must not hold up the next one.
  */
 const callDeadlineMs = 30_000;
+const untilDeadline = <T>(call: (signal: AbortSignal) => Promise<T>): Promise<T> =>
+  stored(withDeadline(call, callDeadlineMs, new AbortController().signal));
 
 /**
  * Gitea's RunnerService for executors: each sees its own task and nothing else. All tasks belong to one runner
@@ -81,15 +85,16 @@ export function createRunnerService(options: RunnerServiceOptions): ServiceImpl<
       assignments.within(admitted(context).caller.assignmentId, async () => {
         // Asked again: what stood before this call in the queue may have changed the record.
         const { caller, record } = admitted(context);
-        const deadline = AbortSignal.timeout(callDeadlineMs);
-        const { answer, logRows, ended } = await updateTask(caller, record, request, deadline);
+        const { answer, logRows, ended } = await untilDeadline((deadline) =>
+          updateTask(caller, record, request, deadline),
+        );
         if (ended !== undefined) log.info({ assignment: caller.assignmentId, result: ended }, "task over");
         if (logRows !== undefined) context.responseHeader.set(callHeaders.logRows, String(logRows));
         return answer;
       }),
     updateLog: (request, context) =>
       logLanes.run(admitted(context).caller.assignmentId, () =>
-        updateLog(admitted(context).record, request, AbortSignal.timeout(callDeadlineMs)),
+        untilDeadline((deadline) => updateLog(admitted(context).record, request, deadline)),
       ),
   };
 }

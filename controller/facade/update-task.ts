@@ -4,7 +4,6 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import {
   Result,
   UpdateTaskResponseSchema,
-  type TaskState,
   type UpdateTaskRequest,
   type UpdateTaskResponse,
 } from "../../proto/gen/runner/v1/runner_pb.ts";
@@ -17,10 +16,13 @@ import {
   type TaskResult,
 } from "../assignment/record.ts";
 import type { Clock } from "../platform/clock.ts";
+import { describeError } from "../platform/errors.ts";
+import type { Logger } from "../platform/logger.ts";
 import { stepRecords } from "../protocol/steps.ts";
 import { taskResultOf, wireResult } from "../protocol/task-result.ts";
 import { superseded, type Caller } from "./admit.ts";
-import { foreignTask, stored, upstream } from "./answers.ts";
+import { stored, upstream } from "./answers.ts";
+import { checkedState } from "./check-state.ts";
 
 export type UpdateTaskOptions = {
   readonly gitea: {
@@ -37,6 +39,7 @@ export type UpdateTaskOptions = {
   /** Writes on the executor that its task is over; one that is gone counts as marked. */
   readonly markTerminal: (record: AssignmentRecord, signal: AbortSignal) => Promise<void>;
   readonly clock: Clock;
+  readonly log: Logger;
 };
 
 export type TaskUpdate = {
@@ -48,11 +51,11 @@ export type TaskUpdate = {
 };
 
 /**
- * An admitted executor's UpdateTask; to be run as the assignment's actor. The first one without a result is the
- * claim: recorded before it is answered. A result is relayed, and when Gitea has taken it recorded, marked on
+ * An admitted executor's UpdateTask; to be run as the assignment's actor. The first one is the claim: recorded
+ * before it is answered. A result is relayed, and when Gitea has taken it recorded, marked on
  * the executor and only then answered, so that a failure on the way makes the executor repeat it.
  */
-export function createUpdateTask({ gitea, change, markTerminal, clock }: UpdateTaskOptions) {
+export function createUpdateTask({ gitea, change, markTerminal, clock, log }: UpdateTaskOptions) {
   const claim = async (caller: Caller, record: AssignmentRecord, signal: AbortSignal) => {
     const { taskId, id } = record.assignment;
     const logRows = record.rowsBegun ? await upstream(gitea.storedRows(taskId, signal)) : 0;
@@ -76,10 +79,16 @@ export function createUpdateTask({ gitea, change, markTerminal, clock }: UpdateT
     return entered;
   };
 
+  /** Known from the record if the executor dies; Gitea hears of them also while they cannot be recorded. */
   const recordSteps = async (request: UpdateTaskRequest, record: AssignmentRecord, signal: AbortSignal) => {
     const steps = stepRecords(request.state?.steps ?? []);
     if (steps.length === 0 || !stepsMoved(record.steps, steps)) return;
-    await stored(change(record.assignment.id, (current) => ({ ...current, steps }), signal));
+    const { id } = record.assignment;
+    try {
+      await change(id, (current) => ({ ...current, steps }), signal);
+    } catch (error) {
+      log.warn({ assignment: id, error: describeError(error) }, "steps could not be recorded");
+    }
   };
 
   const end = async (
@@ -105,10 +114,10 @@ export function createUpdateTask({ gitea, change, markTerminal, clock }: UpdateT
     if (record.phase.name === "finished") {
       await stored(markTerminal(record, signal));
       const result = wireResult(record.phase.result);
-      return { answer: create(UpdateTaskResponseSchema, { state: { id: taskId, result } }) };
+      // Came with the report that Gitea took, or are of no use to it any more.
+      const sentOutputs = Object.keys(request.outputs);
+      return { answer: create(UpdateTaskResponseSchema, { state: { id: taskId, result }, sentOutputs }) };
     }
-    if (record.phase.name === "starting" && final)
-      throw new ConnectError("claim the task before ending it", Code.FailedPrecondition);
     const claimed = record.phase.name === "claimed" ? record : await claim(caller, record, signal);
     await recordSteps(request, claimed, signal);
     if (final) state.stoppedAt ??= timestampFromMs(clock.now());
@@ -117,12 +126,4 @@ export function createUpdateTask({ gitea, change, markTerminal, clock }: UpdateT
     if (!final) return { answer, logRows };
     return { answer, logRows, ended: await end(id, taskResultOf(answer.state?.result), signal) };
   };
-}
-
-function checkedState({ state }: UpdateTaskRequest, taskId: bigint): TaskState {
-  if (state === undefined) throw new ConnectError("the state is missing", Code.InvalidArgument);
-  if (state.id !== taskId) throw foreignTask(state.id);
-  if (state.result < Result.UNSPECIFIED || state.result > Result.SKIPPED)
-    throw new ConnectError(`the result ${state.result} is not known`, Code.InvalidArgument);
-  return state;
 }

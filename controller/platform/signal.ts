@@ -20,11 +20,12 @@ export async function abortable<T>(promise: Promise<T>, signal: AbortSignal): Pr
  * One call that must not take longer than `ms`, whatever it makes of its signal: rejects with a TimeoutError then,
  * or with the signal's reason. What the call does later is nobody's business any more.
  */
-export function withDeadline<T>(
+export async function withDeadline<T>(
   call: (signal: AbortSignal) => Promise<T>,
   ms: number,
   signal: AbortSignal,
 ): Promise<T> {
+  signal.throwIfAborted();
   const either = AbortSignal.any([signal, AbortSignal.timeout(ms)]);
   return abortable(call(either), either);
 }
