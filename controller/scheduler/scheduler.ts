@@ -80,6 +80,7 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
         declared = backends;
         tasksVersion.lookAgain();
         opened.wake();
+        turns.wake();
         log.info({ labels }, "declared to gitea");
         return;
       } catch (error) {
