@@ -14,7 +14,8 @@ export type HealthOptions = {
 /** Serves `/healthz` and `/readyz`: 200, or 503 with a line for each problem. Rejects if it cannot listen. */
 export async function serveHealth({ alive, ready, listen }: HealthOptions): Promise<AsyncDisposable> {
   const server = createServer((request, response) => {
-    const checks = request.url === "/healthz" ? alive : request.url === "/readyz" ? ready : undefined;
+    const path = request.url?.split("?")[0];
+    const checks = path === "/healthz" ? alive : path === "/readyz" ? ready : undefined;
     const problems = checks?.flatMap((check) => problemOf(check));
     const status = problems === undefined ? 404 : problems.length > 0 ? 503 : 200;
     const body = problems === undefined ? "not found" : problems.length > 0 ? problems.join("\n") : "ok";
@@ -28,11 +29,16 @@ export async function serveHealth({ alive, ready, listen }: HealthOptions): Prom
 }
 
 function problemOf(check: Check): readonly string[] {
-  const said = check.problem();
-  return said === undefined ? [] : [`${check.name}: ${said}`];
+  try {
+    const said = check.problem();
+    return said === undefined ? [] : [`${check.name}: ${said}`];
+  } catch {
+    return [`${check.name}: it cannot be checked`];
+  }
 }
 
 function close(server: Server): Promise<void> {
+  const closed = new Promise<void>((resolve) => void server.close(() => resolve()));
   server.closeAllConnections();
-  return new Promise((resolve) => void server.close(() => resolve()));
+  return closed;
 }
