@@ -31,7 +31,12 @@ export type GiteaFault =
   /** FetchTask only: too many others pick at the moment. */
   | { readonly kind: "busy" };
 
-export type GiteaCall = { readonly method: GiteaMethod; readonly request: unknown };
+export type GiteaCall = {
+  readonly method: GiteaMethod;
+  readonly request: unknown;
+  /** Aborted when the caller has gone or its deadline has passed. */
+  readonly signal: AbortSignal;
+};
 
 /** Gitea's runner API on 127.0.0.1, over HTTP/1.1, in memory. */
 export type FakeGitea = GiteaModel &
@@ -39,8 +44,8 @@ export type FakeGitea = GiteaModel &
     readonly url: string;
     /** Every call that arrived, in order. */
     readonly calls: readonly GiteaCall[];
-    /** Resolves when that many calls of the method have arrived. */
-    called(method: GiteaMethod, count?: number): Promise<void>;
+    /** Resolves to that call of the method, the first unless given, as soon as it has arrived. */
+    called(method: GiteaMethod, count?: number): Promise<GiteaCall>;
     /** The next call of the method goes wrong so; faults of one method queue up. */
     next(method: GiteaMethod, fault: GiteaFault): void;
     /** How many calls have arrived and are not answered. */
@@ -61,7 +66,7 @@ export async function startFakeGitea(now: () => number = () => Date.now()): Prom
   const observe: Interceptor = (next) => async (request) => {
     const method = request.method.name as GiteaMethod;
     const fault = faults.get(method)?.shift();
-    calls.push({ method, request: request.message });
+    calls.push({ method, request: request.message, signal: request.signal });
     open.set(method, (open.get(method) ?? 0) + 1);
     for (const watcher of watchers) watcher();
     const cut = () => {
@@ -73,9 +78,12 @@ export async function startFakeGitea(now: () => number = () => Date.now()): Prom
       if (fault?.kind === "unreached") throw cut();
       if (fault?.kind === "held") await fault.until;
       if (fault?.kind === "busy") request.contextValues.set(busyKey, true);
+      if (fault?.kind === "lost") {
+        await next(request).catch(() => undefined);
+        throw cut();
+      }
       const answer = await next(request);
       if (fault?.kind === "slow") await fault.until;
-      if (fault?.kind === "lost") throw cut();
       return answer;
     } finally {
       open.set(method, (open.get(method) ?? 1) - 1);
@@ -101,9 +109,10 @@ export async function startFakeGitea(now: () => number = () => Date.now()): Prom
     called: (method, count = 1) =>
       new Promise((resolve) => {
         const watcher = () => {
-          if (calls.filter((call) => call.method === method).length < count) return;
+          const call = calls.filter((one) => one.method === method)[count - 1];
+          if (call === undefined) return;
           watchers = watchers.filter((other) => other !== watcher);
-          resolve();
+          resolve(call);
         };
         watchers.push(watcher);
         watcher();
