@@ -38,7 +38,8 @@ export type SchedulerOptions = {
 
 export type Scheduler = {
   /**
-   * Declares, then fetches until the signal is aborted; a fetch under way and its task are finished first. A backend
+   * Rejects if Gitea does not know the registration at the start: only an operator can help then. Otherwise
+   * declares, then fetches until the signal is aborted; a fetch under way and its task are finished first. A backend
    * whose backlog is full is declared away until it is not.
    */
   run(signal: AbortSignal): Promise<void>;
@@ -84,6 +85,11 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
         log.info({ labels }, "declared to gitea");
         return;
       } catch (error) {
+        if (answeredAt === undefined && isUnregistered(error))
+          throw new Error(
+            "gitea knows no runner with GITEA_RUNNER_UUID and the token in GITEA_RUNNER_TOKEN_FILE",
+            { cause: error },
+          );
         if (!signal.aborted) await pause(failures, error, signal);
       }
     }

@@ -288,6 +288,14 @@ describe("the scheduler", () => {
     assert.equal(first(open).version, 0n);
   });
 
+  it("ends with the variables to look at when Gitea does not know the runner at the start", async () => {
+    const { scheduler, declareFailures, versions } = setUp();
+    declareFailures.push(new GiteaError("unregistered", "declaring"));
+    const running = scheduler.run(new AbortController().signal);
+    await assert.rejects(running, /GITEA_RUNNER_UUID and the token in GITEA_RUNNER_TOKEN_FILE/);
+    assert.deepEqual(versions, []);
+  });
+
   it("asks once a minute when Gitea does not know the runner any more, and never declares again by itself", async () => {
     const { begin, open, declared, versions, clock } = setUp({ capacity: 1 });
     await begin();
