@@ -46,7 +46,7 @@ export function createWorker(options: WorkerOptions) {
       .all()
       .filter(({ record: { assignment, phase } }) => {
         const open = phase.name === "queued" || phase.name === "starting";
-        return assignment.backend === kind && open && slots.has(assignment.id) && !inHand.has(assignment.id);
+        return open && slots.has(assignment.id) && !inHand.has(assignment.id);
       })
       .map(({ record }) => record.assignment.id);
   };

@@ -242,6 +242,33 @@ describe("the reconciler", () => {
     assert.deepEqual(one.lane.slots.held(), []);
   });
 
+  it("B-41 leaves the assignments of another backend to that one's lane", async () => {
+    const one = created();
+    const content = aContent({ backend: "vm" });
+    await one.assignments.offer({ ...content, sequence: 1 }, never);
+    await one.assignments.change(
+      id,
+      (record) => ({ ...record, phase: { name: "finished", result: "success", at: 1 } }),
+      never,
+    );
+    await pass(one);
+    assert.equal(one.assignments.all().length, 1);
+  });
+
+  it("holds no slot for an executor that has ended, also if the worker still has to see to it", async () => {
+    const one = created();
+    one.run("worker");
+    one.queue.publish(aContent());
+    await one.clock.step(0);
+    await one.stop();
+    one.backend.end(one.executor(assignment));
+    const next = created({ world: one.backend.world, store: one.store, clock: one.clock });
+    for (const record of one.store.stored.values()) next.assignments.restore(record);
+    await pass(next);
+    assert.deepEqual(next.lane.slots.held(), []);
+    assert.deepEqual(next.backend.called("delete"), []);
+  });
+
   it("does not let one assignment hold up the others", async () => {
     const one = await claimed({ times: { callMs: 50 } });
     const other = aContent({ taskId: 43n });

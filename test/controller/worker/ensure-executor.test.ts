@@ -1,13 +1,16 @@
 import assert from "node:assert/strict";
 import { afterEach, describe, it } from "mocha";
+import { executorEnvironment } from "../../../controller/assignment/executor-environment.ts";
 import { defaultTimes } from "../../../controller/assignment/times.ts";
 import { BackendError } from "../../../controller/backends/backend.ts";
 import { aContent } from "../../fakes/fake-queue.ts";
 import type { Said } from "../../fakes/fake-tasks.ts";
+import { anAttempt, anExecutorMetadata } from "../../support/builders.ts";
 import {
   createLaneUnderTest,
   type LaneUnderTest,
   type LaneUnderTestOptions,
+  never,
 } from "../../support/lane-under-test.ts";
 
 const content = aContent();
@@ -240,6 +243,53 @@ describe("ensuring an executor", () => {
     await one.claim(assignment);
     await one.clock.step(0);
     assert.equal(one.queue.size, 0);
+  });
+
+  /** A lane after the loss of its records, with executors of these attempts in this order. */
+  async function withoutRecords(...numbers: readonly number[]): Promise<LaneUnderTest> {
+    const one = createLaneUnderTest();
+    open.push(one);
+    for (const number of numbers) {
+      const metadata = anExecutorMetadata({ assignment, attempt: anAttempt({ number }) });
+      const facade = { url: "https://facade.example.org:8443", spiffeId: "spiffe://example.org/controller" };
+      await one.backend.create(
+        { metadata, environment: executorEnvironment(assignment, "x", facade) },
+        never,
+      );
+    }
+    one.queue.publish(content);
+    return one;
+  }
+
+  it("I10 goes on with the newest attempt of several without a record; the reconciler ends the others", async () => {
+    const one = await withoutRecords(1, 3, 2);
+    one.run();
+    await one.clock.step(0);
+    assert.equal(one.phase(), "starting 3");
+    assert.deepEqual(alive(one), [one.executor(assignment)]);
+  });
+
+  it("starts anew when the executor without a record has ended", async () => {
+    const one = await withoutRecords(2);
+    const [old = ""] = alive(one);
+    one.backend.end(old);
+    one.run();
+    await one.clock.step(0);
+    assert.equal(one.phase(), "starting 1");
+    assert.equal(one.backend.world.stored.has(old), false);
+    assert.equal(alive(one).length, 1);
+  });
+
+  it("records what Gitea shows when the failure came too late", async () => {
+    const one = await waiting();
+    for (let attempt = 1; attempt <= 3; attempt++) {
+      if (attempt === 3) one.tasks.says.set(taskId, "cancelled");
+      one.backend.end(one.executor(assignment));
+      await one.clock.step(retryMs);
+    }
+    const phase = one.store.stored.get(id)?.record.phase;
+    assert.ok(phase?.name === "finished");
+    assert.equal(phase.result, "cancelled");
   });
 
   it("creates the executor of an attempt that was only begun before a restart", async () => {

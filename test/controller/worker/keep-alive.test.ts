@@ -40,6 +40,14 @@ describe("keeping unclaimed tasks alive", () => {
     assert.deepEqual(one.tasks.beats.slice(before), [43n, 43n]);
   });
 
+  it("B-41 leaves the tasks of another backend to that one's lane", async () => {
+    const one = await started("keep-alive");
+    const content = aContent({ taskId: 50n, backend: "vm" });
+    await one.assignments.offer({ ...content, sequence: 3 }, never);
+    await one.clock.step(24_000);
+    assert.equal(one.tasks.beats.includes(50n), false);
+  });
+
   it("never beats in the middle of a claim", async () => {
     const one = await started("keep-alive");
     const { promise, resolve } = Promise.withResolvers<void>();

@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
 import { afterEach, describe, it } from "mocha";
 import { BackendError } from "../../../controller/backends/backend.ts";
+import { defaultTimes } from "../../../controller/assignment/times.ts";
 import { createAssignments } from "../../../controller/lifecycle/assignments.ts";
+import { createSlots } from "../../../controller/slots/slots.ts";
+import { createWorker } from "../../../controller/worker/worker.ts";
 import { createFakeClock } from "../../fakes/fake-clock.ts";
 import { aContent, createFakeQueue } from "../../fakes/fake-queue.ts";
 import { createFakeRecordStore } from "../../fakes/fake-record-store.ts";
@@ -9,6 +12,7 @@ import {
   createLaneUnderTest,
   type LaneUnderTest,
   type LaneUnderTestOptions,
+  never,
 } from "../../support/lane-under-test.ts";
 
 const contents = [42n, 43n, 44n, 45n, 46n].map((taskId) => aContent({ taskId }));
@@ -153,6 +157,34 @@ describe("the worker's loop", () => {
       ["again", "again", "again"],
     );
     assert.equal(one.backend.world.stored.size, 3);
+  });
+
+  it("hands back what was delivered while it was asked to stop", async () => {
+    const clock = createFakeClock();
+    const queue = createFakeQueue(clock);
+    const delivered = Promise.withResolvers<void>();
+    const stopping = new AbortController();
+    const worker = createWorker({
+      kind: "pod",
+      queue: {
+        next: async (backend, options) => {
+          await delivered.promise;
+          return queue.next(backend, options, never);
+        },
+      },
+      slots: createSlots(1),
+      assignments: { all: () => [] },
+      process: () => Promise.reject(new Error("it is not to be worked on")),
+      report: (_, error) => assert.fail(error),
+      times: defaultTimes,
+      clock,
+    });
+    const running = worker.run(stopping.signal);
+    queue.publish(aContent());
+    stopping.abort();
+    delivered.resolve();
+    await running;
+    assert.deepEqual(queue.answers(), [{ sequence: 1, word: "again", ms: 0 }]);
   });
 
   it("B-41 has two lanes that share nothing: a full or broken one does not hold up the other", async () => {
