@@ -22,12 +22,15 @@ import type { Random } from "./platform/backoff.ts";
 import type { Clock } from "./platform/clock.ts";
 import type { Logger } from "./platform/logger.ts";
 import { connectNats } from "./platform/nats-connection.ts";
+import { persist } from "./platform/persist.ts";
 import { runTasks } from "./platform/task-group.ts";
 import { compressTask, decompressTask } from "./protocol/compressed-task.ts";
 import { readTask } from "./protocol/read-task.ts";
 import { createAssignmentQueue } from "./queue/assignment-queue.ts";
+import { QueueUnavailableError } from "./queue/errors.ts";
 import { createStreams, waitForStreams } from "./queue/prepare-streams.ts";
 import { stateBucket, wantedStreams } from "./queue/streams.ts";
+import { RecordStoreUnavailableError } from "./record/errors.ts";
 import { createRecordStore } from "./record/record-store.ts";
 import { createHeldUp } from "./scheduler/held-up.ts";
 import { createScheduler } from "./scheduler/scheduler.ts";
@@ -64,7 +67,13 @@ export async function runController(
   for (const backend of config.backends) capacity[backend.kind] = backend.capacity;
   const wanted = wantedStreams({ stream, subjectBase, capacity });
   // Elsewhere Pulumi makes them.
-  if (config.local !== undefined) await createStreams(connection, wanted, signal);
+  const outages = { passing: isOutage, clock, random, log: log.child({ component: "lifecycle" }) };
+  if (config.local !== undefined)
+    await persist(
+      (abort) => createStreams(connection, wanted, abort),
+      { doing: "making streams", ...outages },
+      signal,
+    );
   await waitForStreams({ link: connection, wanted, clock, log: log.child({ component: "queue" }) }, signal);
 
   const source = stack.use(await openOwnIdentity(config, { clock, random, log }, signal));
@@ -131,10 +140,8 @@ export async function runController(
       log,
     }),
   );
-  await recover(
-    { records, backends: lanes, queue, assignments, log: log.child({ component: "lifecycle" }) },
-    signal,
-  );
+  const lost = { records, backends: lanes, queue, assignments, log: outages.log };
+  await persist((abort) => recover(lost, abort), { doing: "recovering", ...outages }, signal);
 
   const facadeLog = log.child({ component: "facade" });
   const tls = stack.use(
@@ -241,4 +248,8 @@ function problemOf(check: () => unknown): string | undefined {
   } catch (error) {
     return error instanceof Error ? error.message : "unknown error";
   }
+}
+
+function isOutage(error: unknown): boolean {
+  return error instanceof QueueUnavailableError || error instanceof RecordStoreUnavailableError;
 }

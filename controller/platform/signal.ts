@@ -5,6 +5,8 @@ export function isAbortOf(signal: AbortSignal, error: unknown): boolean {
 
 /** Settles as the promise does, or rejects with the signal's reason as soon as it is aborted. */
 export async function abortable<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  // Nobody hears of it any more once the signal has won.
+  promise.catch(() => undefined);
   signal.throwIfAborted();
   const aborted = Promise.withResolvers<never>();
   const abort = () => aborted.reject(signal.reason);
