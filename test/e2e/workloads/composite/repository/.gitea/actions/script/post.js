@@ -1,0 +1,1 @@
+console.log(`good-bye, ${process.env.STATE_seen}`);

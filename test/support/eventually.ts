@@ -1,0 +1,16 @@
+import { systemClock } from "../../controller/platform/clock.ts";
+
+const everyMs = 100;
+
+/** Resolves when `done` says so: for what nobody tells us of. Rejects after `deadlineMs` with what was waited for. */
+export async function eventually(
+  what: string,
+  done: () => boolean | Promise<boolean>,
+  deadlineMs = 60_000,
+): Promise<void> {
+  const late = AbortSignal.timeout(deadlineMs);
+  while (!(await done())) {
+    if (late.aborted) throw new Error(`not within ${deadlineMs / 1000} s: ${what}`);
+    await systemClock.sleep(everyMs, new AbortController().signal);
+  }
+}
