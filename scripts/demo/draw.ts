@@ -38,7 +38,7 @@ export function drawJobs(
     `${facts.executors} ${facts.executors === 1 ? "executor" : "executors"}`,
     ...(hidden === 0 ? [] : [`${hidden} not shown`]),
   ].join(" · ");
-  return [header(width), ...shown.map((job) => row(job, width)), [{ text: ` ${sum}`, style: "dim" }]];
+  return [header(width), ...shown.map((job) => row(job, width)), [{ text: sum, style: "dim" }]];
 }
 
 /** A line as text that takes at most `width` columns, with or without colours. */
@@ -67,21 +67,19 @@ function choose(jobs: readonly JobView[], room: number): readonly JobView[] {
 
 function header(width: number): Line {
   const heads = stages.map((stage) => stage.padStart(columnWidth(stage)));
-  return [
-    { text: ` ${"job".padEnd(width)} on  ${"stage".padEnd(9)}  total ${heads.join(" ")}`, style: "dim" },
-  ];
+  return [{ text: `${"job".padEnd(width)} on  ${"stage".padEnd(9)} total ${heads.join(" ")}`, style: "dim" }];
 }
 
 function row(job: JobView, width: number): Line {
   const { text, style } = stageCell(job);
-  const total = (job.total === undefined ? "" : seconds(job.total, "")).padStart(6);
+  const total = (job.total === undefined ? "" : seconds(job.total, "")).padStart(5);
   const times = stages.map((stage, index): Span => {
     const spent = job.spent[index];
     const cell = ` ${(spent === undefined ? "" : seconds(spent, "")).padStart(columnWidth(stage))}`;
     return stage === job.stage ? { text: cell, style: stageStyles[stage] } : { text: cell };
   });
   return [
-    { text: ` ${cut(job.name, width).padEnd(width)} ${job.backend.slice(0, 3).padEnd(3)} ` },
+    { text: `${cut(job.name, width).padEnd(width)} ${job.backend.slice(0, 3).padEnd(3)} ` },
     { text: text.padEnd(9), style },
     { text: ` ${total}` },
     ...times,
@@ -94,7 +92,8 @@ function stageCell({ stage, conclusion }: JobView): Required<Span> {
   if (stage !== "done") return { text: stage, style: stageStyles[stage] };
   if (conclusion === "success") return { text: "✓ success", style: "green" };
   if (conclusion === "skipped") return { text: "- skipped", style: "dim" };
-  return { text: `✗ ${conclusion ?? "unknown"}`.slice(0, 9), style: "red" };
+  if (conclusion === "failure") return { text: "✗ failure", style: "red" };
+  return { text: conclusion ?? "unknown", style: "red" };
 }
 
 function columnWidth(stage: Stage): number {

@@ -40,7 +40,16 @@ export async function buildPeer(
   const linker = `-s -w ${recipe.linkerFlags(pin.version)}`.trim();
   const args = ["build", ...flags, "-ldflags", linker, "-o", join(building, name), recipe.package];
   try {
-    const command = { program: go, args, folder: pin.folder, environment, deadline: buildDeadlineMs, onLine };
+    // Go that is ended leaves what it had there behind; the whole folder goes.
+    const inside = { ...environment, GOTMPDIR: building };
+    const command = {
+      program: go,
+      args,
+      folder: pin.folder,
+      environment: inside,
+      deadline: buildDeadlineMs,
+      onLine,
+    };
     await runCommand(command, signal);
     await mkdir(folder, { recursive: true });
     await rename(join(building, name), join(folder, name));

@@ -13,7 +13,8 @@ export type RunFolder = {
 
 /** Makes a new folder for temporary files; with `keep` it is never removed. */
 export async function makeRunFolder({ keep = false } = {}): Promise<RunFolder> {
-  const folder = await mkdtemp(path.join(tmpdir(), "gitea-dynamic-runner-"));
+  // A short name: sockets lie deep in it, and their paths are limited to 107 bytes.
+  const folder = await mkdtemp(path.join(tmpdir(), "runner-"));
   // Gitea and executors run under other uids and have to get through.
   await chmod(folder, 0o755);
   return {
