@@ -37,7 +37,10 @@ async function main(options: DemoOptions): Promise<void> {
       end(new StoppedBySignal(name));
     });
   // Whatever it is, what was started has to be ended.
-  process.on("uncaughtException", end);
+  process.on("uncaughtException", (error) => {
+    process.stderr.write(`demo: ${error.stack ?? error.message}\n`);
+    end(error);
+  });
   // Nobody reads any more, or the terminal is gone.
   for (const stream of [process.stdout, process.stderr]) stream.on("error", end);
 

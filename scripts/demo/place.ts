@@ -8,6 +8,7 @@ import { startPlatform } from "../quick-start/platform.ts";
 import { preparePeers, prepareRunnerPeers } from "../quick-start/prepare-peers.ts";
 import { makeRunFolder } from "../quick-start/run-folder.ts";
 import { startRunnerSide } from "../quick-start/runner-side.ts";
+import { unreachableAddress } from "./gitea-address.ts";
 import { checkGitea, openGivenGitea, type Removed } from "./given-gitea.ts";
 import { readTokenFile } from "./token-file.ts";
 
@@ -86,6 +87,11 @@ export async function openGivenPlace(
   if (warning !== undefined) say(`Warning: ${warning}`);
   const api = { url: gitea.url, token };
   const version = await checkGitea(api, signal);
+  const elsewhere = await unreachableAddress(api.url, signal);
+  if (elsewhere !== undefined)
+    say(
+      `Warning: Gitea calls itself ${elsewhere}, which is not reachable from here: no job can check out anything`,
+    );
   say("Real peers");
   const peers = await prepareRunnerPeers(report, signal);
   for (const { name, version: pinned, source } of [peers.nats, peers.giteaRunner])

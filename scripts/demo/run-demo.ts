@@ -29,8 +29,8 @@ const tidyDeadlineMs = 60_000;
 
 /**
  * The whole way of a push through real programs. Resolves to whether all went well: Gitea says that every job was
- * a success, and what was made is gone. Tells what went wrong on the screen instead of rejecting; what the signal
- * stopped is not told. Nothing is left running in any case.
+ * a success, and what was made is gone. Tells what went wrong on the screen instead of rejecting; that the signal
+ * stopped it is nothing wrong. Nothing is left running in any case.
  */
 export async function runDemo(
   options: DemoOptions,
@@ -47,6 +47,7 @@ export async function runDemo(
     screen.close();
     failed = true;
     if (!(signal.aborted && error === signal.reason)) say(`\n${what}: ${explain(error)}`);
+    else if (place === undefined) say("\nStopped before anything was pushed; nothing is left");
   };
   try {
     const files = await filesOf(options.workload);
@@ -83,7 +84,7 @@ export async function runDemo(
   }
   screen.close();
   if (place === undefined) return false;
-  say(options.keep ? `\nCleaning up, but for ${place.folder}` : "\nCleaning up");
+  say(`\nCleaning up${options.keep ? `, but for ${keptOf(place)}` : ""}`);
   try {
     const cleaned = await place.close();
     for (const problem of cleaned.problems) say(`  ${problem}`);
@@ -111,6 +112,12 @@ async function unlessPartsFail(
     over.abort(new Error("a part has ended"));
     await working.catch(() => undefined);
   }
+}
+
+/** What --keep leaves. */
+function keptOf({ folder, api, repository, login }: Place): string {
+  const { owner, name } = repository;
+  return login === undefined ? `${folder}, and ${api.url}/${owner}/${name} with its runner` : folder;
 }
 
 function allDeleted({ tasks, deleted }: Story): boolean {

@@ -73,6 +73,7 @@ describe("npm run demo", () => {
     const late = setInterval(() => demo.interrupt(), 800);
     assert.equal(await demo.ended, 130);
     clearInterval(late);
+    assert.equal(demo.lines.at(-1), "Stopped before anything was pushed; nothing is left");
     demos.assertNothingIsLeft();
   });
 
