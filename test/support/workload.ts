@@ -40,6 +40,8 @@ export type Hand = {
     run: number,
     fits: (jobs: readonly WorkflowJob[]) => boolean,
   ) => Promise<readonly WorkflowJob[]>;
+  /** A job's log, each row without its time; empty while there is none. */
+  readonly log: (job: WorkflowJob) => Promise<readonly string[]>;
   /** Resolves when the log of a job has this line. */
   readonly said: (run: number, job: string, line: string) => Promise<void>;
   readonly push: (files: Readonly<Record<string, string>>, message: string) => Promise<void>;
