@@ -5,6 +5,8 @@ export type Command = {
   readonly program: string;
   readonly args: readonly string[];
   readonly environment: NodeJS.ProcessEnv;
+  /** Hears its process id. */
+  readonly onStart?: (pid: number) => void;
 };
 
 export type CommandEnd =
@@ -28,6 +30,7 @@ export async function runCommand(
     env: command.environment,
     stdio: ["ignore", "inherit", "inherit"],
   });
+  if (child.pid !== undefined) command.onStart?.(child.pid);
   const over = new AbortController();
   const terminate = async () => {
     child.kill("SIGTERM");

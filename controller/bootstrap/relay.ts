@@ -21,6 +21,8 @@ export type Relay = {
   /** Says the last full state again. */
   beat(): Promise<void>;
   progress(): Progress;
+  /** Aborted when Gitea has ended the job, by a cancel or a timeout, and its runner is to wind up. */
+  readonly ended: AbortSignal;
   /** Aborted when the facade will not serve us any more: the job is to end, nobody wants its result. */
   readonly refused: AbortSignal;
 };
@@ -44,6 +46,7 @@ export type RelayCore = Pick<RelayOptions, "clock" | "taskId" | "logRows"> & {
   /** One call; a refusal is remembered before it is thrown. */
   call<T>(run: FacadeCall<T>): Promise<T>;
   progress: Progress;
+  readonly ended: AbortController;
   readonly refused: AbortSignal;
 };
 
@@ -55,6 +58,7 @@ export function createRelay(options: RelayOptions): Relay {
     clock,
     taskId,
     logRows,
+    ended: new AbortController(),
     refused: refusal.signal,
     progress: initialProgress(taskId, options.ended, clock.now()),
     call: async (run) => {
@@ -70,6 +74,7 @@ export function createRelay(options: RelayOptions): Relay {
     ...createStateRelay(core),
     updateLog: createLogRelay(core),
     progress: () => core.progress,
+    ended: core.ended.signal,
     refused: refusal.signal,
   };
 }

@@ -92,7 +92,17 @@ async function runJob(options: BootstrapOptions, job: Job, stop: AbortSignal): P
   const proxy = createLoopbackProxy({ server: serverOf(task.context), secureContext, log });
   const service = createRunnerService({ task, relay, name, capabilities, log });
   const end = await runGiteaRunner(
-    { program, name, labels, service, proxy, clock, stopGrace: times.stopGrace },
+    {
+      program,
+      name,
+      labels,
+      service,
+      proxy,
+      clock,
+      stopGrace: times.stopGrace,
+      orphanGrace: times.orphanGrace,
+    },
+    relay.ended,
     AbortSignal.any([stop, relay.refused]),
   );
   silence.abort();

@@ -21,6 +21,8 @@ export function createStateRelay(core: RelayCore): Pick<Relay, "updateTask" | "b
     shifted.state = shiftState(state, core.logRows);
     const answer = await core.call((client, options) => client.updateTask(shifted, options));
     core.progress = withAnswer(core.progress, state, answer, core.clock.now());
+    const { ended } = core.progress;
+    if (state.result === Result.UNSPECIFIED && ended !== Result.UNSPECIFIED) core.ended.abort();
     return answer;
   };
 
@@ -29,7 +31,7 @@ export function createStateRelay(core: RelayCore): Pick<Relay, "updateTask" | "b
     try {
       return await send(report, state);
     } catch (error) {
-      if (core.refused.aborted) return takenAsIs(report, Result.CANCELLED);
+      if (core.refused.aborted) return toWindUp(report);
       throw error;
     }
   };
@@ -37,14 +39,13 @@ export function createStateRelay(core: RelayCore): Pick<Relay, "updateTask" | "b
   const sendStep = async (report: StateReport) => {
     try {
       const answer = await send(report, core.progress.state);
-      if (core.progress.ended !== Result.UNSPECIFIED)
-        answer.state = takenAsIs(report, core.progress.ended).state;
+      if (core.progress.ended !== Result.UNSPECIFIED) answer.state = toWindUp(report).state;
       return answer;
     } catch (error) {
-      if (core.refused.aborted) return takenAsIs(report, Result.CANCELLED);
+      if (core.refused.aborted) return toWindUp(report);
       if (core.progress.ended === Result.UNSPECIFIED) throw error;
       // A cancel does not wait for a facade that is away; the state is kept, and said by the next beat.
-      return { ...takenAsIs(report, core.progress.ended), sentOutputs: [] };
+      return { ...toWindUp(report), sentOutputs: [] };
     }
   };
 
@@ -52,7 +53,7 @@ export function createStateRelay(core: RelayCore): Pick<Relay, "updateTask" | "b
     const { final } = core.progress;
     if (final.kind === "delivered") return final.answer;
     core.progress = withReport(core.progress, report);
-    if (core.refused.aborted) return takenAsIs(report, Result.CANCELLED);
+    if (core.refused.aborted) return toWindUp(report);
     return report.state.result === Result.UNSPECIFIED ? await sendStep(report) : await sendFinal(report);
   };
 
@@ -64,8 +65,12 @@ export function createStateRelay(core: RelayCore): Pick<Relay, "updateTask" | "b
   return { updateTask: (report) => lane(() => updateTask(report)), beat: () => lane(beat) };
 }
 
-/** The answer to a runner whose job is over elsewhere: what it reports counts as taken, it is to wind up. */
-function takenAsIs(report: StateReport, result: Result): UpdateTaskResponse {
+/**
+ * The answer to a runner whose job is over elsewhere, however it ended there: what it reports counts as taken, it is
+ * to wind up. Older versions do so for a cancel only.
+ */
+function toWindUp(report: StateReport): UpdateTaskResponse {
   const sentOutputs = Object.keys(report.outputs);
-  return create(UpdateTaskResponseSchema, { state: { id: report.state.id, result }, sentOutputs });
+  const state = { id: report.state.id, result: Result.CANCELLED };
+  return create(UpdateTaskResponseSchema, { state, sentOutputs });
 }

@@ -17,6 +17,8 @@ export type Times = {
   readonly jobStarted: number;
   /** For gitea-runner to report and end after it was told to stop. */
   readonly stopGrace: number;
+  /** For what a step has started, from SIGTERM to SIGKILL, when the job was cancelled. */
+  readonly orphanGrace: number;
   /** For the log row that explains a missing result: it must not hold the result up. */
   readonly lastRow: number;
   /** For a result that is not accepted yet when gitea-runner has ended: longer than an upgrade of the controller. */
@@ -33,6 +35,7 @@ export const defaultTimes: Times = {
   beatEvery: 10_000,
   jobStarted: 300_000,
   stopGrace: 300_000,
+  orphanGrace: 5_000,
   lastRow: 30_000,
   deliver: 600_000,
 };

@@ -45,6 +45,7 @@ const times: Times = {
   beatEvery: 10_000,
   jobStarted: 10_000,
   stopGrace: 10_000,
+  orphanGrace: 1_000,
   lastRow: 2_000,
   deliver: 5_000,
 };

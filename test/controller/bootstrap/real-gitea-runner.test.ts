@@ -9,10 +9,20 @@ import { Result } from "../../../proto/gen/runner/v1/runner_pb.ts";
 import { preparePeer } from "../../../scripts/peers/prepare-peer.ts";
 import { createReport } from "../../../scripts/peers/report.ts";
 import { aTask } from "../../support/a-task.ts";
-import { bootstrapUnderTest } from "../../support/bootstrap-under-test.ts";
+import { type BootstrapUnderTest, bootstrapUnderTest } from "../../support/bootstrap-under-test.ts";
 
 /** Building gitea-runner, when it is not in the cache yet, takes some minutes on a small machine. */
 const prepareMs = 600_000;
+
+async function configure({ folder, program }: BootstrapUnderTest): Promise<void> {
+  const config = {
+    runner: { file: program.registrationFile, capacity: 1 },
+    cache: { enabled: false },
+    host: { workdir_parent: join(folder, "work") },
+    container: { workdir_parent: join(folder, "workspace") },
+  };
+  await writeFile(program.configFile, JSON.stringify(config));
+}
 
 describe("the real gitea-runner under the bootstrap", () => {
   let binary = "";
@@ -48,14 +58,7 @@ jobs:
     const task = aTask({ workflow });
     task.context = { ...task.context, server_url: serverUrl };
     await using test = await bootstrapUnderTest({ task, logRows: 2 });
-    const config = {
-      runner: { file: test.program.registrationFile, capacity: 1 },
-      cache: { enabled: false },
-      host: { workdir_parent: join(test.folder, "work") },
-      container: { workdir_parent: join(test.folder, "workspace") },
-    };
-    await writeFile(test.program.configFile, JSON.stringify(config));
-
+    await configure(test);
     const environment = { PATH: process.env["PATH"] ?? "", HOME: test.folder };
     const result = await test.run({ binary, environment });
     gitea.closeAllConnections();
@@ -76,5 +79,38 @@ jobs:
     );
     assert.ok(own.includes("hello from gitea"), own.join("\n"));
     assert.equal(test.facade.logs.at(-1)?.noMore, true);
+  });
+
+  it("is rid of a cancelled step soon, also of what the step has started", async () => {
+    const workflow = `
+name: test
+on: push
+jobs:
+  build:
+    runs-on: [self-hosted, pod]
+    steps:
+      - run: |
+          echo begun
+          sleep 600
+          echo never
+      - run: echo never
+`;
+    await using test = await bootstrapUnderTest({ task: aTask({ workflow }) });
+    await configure(test);
+    const environment = { PATH: process.env["PATH"] ?? "", HOME: test.folder };
+    const running = test.run({ binary, environment });
+    while (!test.facade.rows.includes("begun"))
+      await test.facade.called("updateLog", test.facade.logs.length + 1);
+    const cancelled = performance.now();
+    test.facade.result = Result.CANCELLED;
+    assert.equal(await running, Result.CANCELLED);
+    // gitea-runner reports every 5 s, and hears of the cancel then.
+    const took = performance.now() - cancelled;
+    assert.ok(took < 20_000, `${took} ms`);
+    assert.ok(!test.facade.rows.includes("never"));
+    assert.deepEqual(
+      test.facade.states.at(-1)?.state?.steps.map(({ result }) => result),
+      [Result.FAILURE, Result.CANCELLED],
+    );
   });
 });

@@ -163,6 +163,25 @@ describe("relaying states", () => {
     assert.equal(relay.progress().state.steps.length, 2);
   });
 
+  it("tells the runner to wind up, in the only way that every version heeds, however Gitea ended the job", async () => {
+    const { facade, newRelay } = facadeInMemory();
+    const relay = newRelay();
+    assert.equal((await relay.updateTask(aReport())).state?.result, Result.UNSPECIFIED);
+    assert.equal(relay.ended.aborted, false);
+    facade.result = Result.FAILURE;
+    assert.equal((await relay.updateTask(aReport())).state?.result, Result.CANCELLED);
+    assert.equal(relay.ended.aborted, true);
+    const final = await relay.updateTask(aReport({ result: Result.CANCELLED }));
+    assert.equal(final.state?.result, Result.FAILURE);
+  });
+
+  it("does not speak of an end when the runner has reported one itself", async () => {
+    const { newRelay } = facadeInMemory();
+    const relay = newRelay();
+    await relay.updateTask(aReport({ result: Result.SUCCESS }));
+    assert.equal(relay.ended.aborted, false);
+  });
+
   it("does not take a cancel back when an answer says nothing of it", async () => {
     const { facade, newRelay } = facadeInMemory();
     const relay = newRelay(Result.CANCELLED);
