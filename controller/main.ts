@@ -4,6 +4,7 @@ import { systemRandom } from "./platform/backoff.ts";
 import { systemClock } from "./platform/clock.ts";
 import { describeError } from "./platform/errors.ts";
 import { createLogger } from "./platform/logger.ts";
+import { isAbortOf } from "./platform/signal.ts";
 
 const stop = new AbortController();
 for (const name of ["SIGTERM", "SIGINT"] as const)
@@ -18,14 +19,20 @@ process.on("uncaughtException", (error) => {
   log.error({ component: "main", error: describeError(error), stack: error.stack }, "runner stopped");
   process.exit(1);
 });
+// Node would write its warnings as they are, and stderr holds JSON lines only.
+process.removeAllListeners("warning");
+process.on("warning", ({ name, message }) => {
+  log.warn({ component: "main", warning: name, error: message }, "node warns");
+});
 try {
   const config = readConfig(process.env);
   log = createLogger(config.logLevel);
   await runController(config, { clock: systemClock, random: systemRandom, log }, stop.signal);
-  log.info({ component: "main", reason: describeError(stop.signal.reason) }, "runner stopped cleanly");
 } catch (error) {
-  if (error !== stop.signal.reason || !stop.signal.aborted) {
+  if (!isAbortOf(stop.signal, error)) {
     log.error({ component: "main", error: describeError(error) }, "runner stopped");
     process.exitCode = 1;
   }
 }
+if (process.exitCode === undefined)
+  log.info({ component: "main", reason: describeError(stop.signal.reason) }, "runner stopped cleanly");

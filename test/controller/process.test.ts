@@ -1,0 +1,257 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { chmod, mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { after, afterEach, before, describe, it } from "mocha";
+import { entryFile, serialiseEntry, socketPath } from "../../controller/backends/local/workload-entry.ts";
+import { parseSpiffeId } from "../../controller/identity/spiffe-id.ts";
+import { freePort } from "../../scripts/peers/free-port.ts";
+import { startWorkloadApi, type RunningWorkloadApi } from "../../scripts/workload-api/start.ts";
+import { startFakeGitea, type FakeGitea } from "../fakes/fake-gitea.ts";
+import { startControllerChild, type ControllerChild } from "../support/controller-child.ts";
+import { useNats } from "../support/nats.ts";
+
+const trustDomain = "process.example";
+const facadeId = `spiffe://${trustDomain}/controller/facade`;
+const capabilityKey = "Kq3vT8xZ1mB6nW4yP9sD2fG7hJ5kL0aQ";
+const signal = AbortSignal.timeout(300_000);
+
+/** Every line is JSON with a level, an RFC 3339 time, a message and, where it is ours, a component. */
+function assertLog(child: ControllerChild, secrets: readonly string[]): void {
+  const { stdout, stderr } = child.output();
+  assert.equal(stdout, "");
+  for (const line of child.lines()) {
+    assert.match(line.level, /^(debug|info|warn|error)$/);
+    assert.equal(new Date(line.time).toISOString(), line.time);
+    assert.ok(line.msg !== "" && typeof line.component === "string", JSON.stringify(line));
+  }
+  for (const secret of secrets) assert.ok(!stderr.includes(secret), `${secret} is in the log`);
+}
+
+describe("the controller as a process", function () {
+  this.timeout(60_000);
+  const nats = useNats();
+  let folder: string;
+  let workloadFolder: string;
+  let workloadApi: RunningWorkloadApi;
+  let gitea: FakeGitea;
+
+  const secretFile = async (name: string, text: string) => {
+    await writeFile(path.join(folder, name), text, { mode: 0o600 });
+    return path.join(folder, name);
+  };
+
+  before(async () => {
+    folder = await mkdtemp(path.join(tmpdir(), "process-"));
+    await chmod(folder, 0o755);
+    gitea = await startFakeGitea();
+    workloadFolder = path.join(folder, "spiffe");
+    await mkdir(workloadFolder);
+    workloadApi = await startWorkloadApi({ folder: workloadFolder, trustDomain, signal });
+    await register("controller");
+  });
+  after(async () => {
+    await workloadApi.stop();
+    await gitea[Symbol.asyncDispose]();
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  /** Gives the facade's identity to whoever connects to the socket of that name. */
+  const register = async (name: string) => {
+    const file = entryFile(workloadFolder, name);
+    const draft = path.join(path.dirname(file), `.${name}`);
+    await mkdir(path.dirname(file), { recursive: true });
+    await writeFile(draft, serialiseEntry({ spiffeId: parseSpiffeId(facadeId), uid: null }));
+    await rename(draft, file);
+  };
+
+  let runs = 0;
+  /** All that it needs, with a stream and a state folder of its own. */
+  const environment = async (changes: Readonly<Record<string, string>> = {}) => {
+    const state = path.join(folder, `state-${++runs}`);
+    await mkdir(state);
+    const runner = gitea.addRunner();
+    const port = await freePort();
+    return {
+      GITEA_URL: gitea.url,
+      GITEA_RUNNER_UUID: runner.uuid,
+      GITEA_RUNNER_TOKEN_FILE: await secretFile("token", runner.token),
+      NATS_URL: nats.url,
+      NATS_USER: nats.user,
+      NATS_PASSWORD_FILE: nats.passwordFile,
+      NATS_STREAM: `CI_RUNNER_${runs}`,
+      NATS_SUBJECT_BASE: `ci-${runs}.assignment`,
+      TRUST_DOMAIN: trustDomain,
+      SPIFFE_ENDPOINT_SOCKET: `unix://${socketPath(workloadFolder, "controller")}`,
+      RUNNER_FACADE_LISTEN: `127.0.0.1:${port}`,
+      RUNNER_FACADE_URL: `https://127.0.0.1:${port}`,
+      RUNNER_FACADE_SPIFFE_ID: facadeId,
+      CAPABILITY_KEY_FILE: await secretFile("keys", `${capabilityKey}\n`),
+      COMPONENTS: "scheduler,pod-worker",
+      POD_BACKEND: "local",
+      LOCAL_FOLDER: state,
+      LOCAL_WORKLOAD_API_FOLDER: workloadFolder,
+      GITEA_RUNNER_BINARY: "/bin/true",
+      HEALTH_LISTEN: "127.0.0.1:0",
+      ...changes,
+    };
+  };
+  const started: ControllerChild[] = [];
+  const start = (...how: Parameters<typeof startControllerChild>) => {
+    const child = startControllerChild(...how);
+    started.push(child);
+    return child;
+  };
+  // A test that failed half-way has not disposed of its child.
+  afterEach(async () => {
+    for (const child of started.splice(0)) await child[Symbol.asyncDispose]();
+  });
+  const secrets = () => [...gitea.runners.map(({ token }) => token), nats.password, capabilityKey];
+
+  describe("B-82 with a bad configuration", () => {
+    it("B-80 writes one line `runner stopped` that names every mistake, and exits with 1", async () => {
+      await using child = start({ COMPONENTS: "pod-worker", LOG_LEVEL: "loud" });
+      assert.equal(await child.exited, 1);
+      const [line, ...more] = child.lines();
+      assert.ok(line !== undefined);
+      assert.deepEqual(more, []);
+      assert.deepEqual([line.msg, line.level, line.component], ["runner stopped", "error", "main"]);
+      for (const name of [
+        "GITEA_URL",
+        "NATS_URL",
+        "TRUST_DOMAIN",
+        "CAPABILITY_KEY_FILE",
+        "COMPONENTS",
+        "LOG_LEVEL",
+      ])
+        assert.ok(line.error?.includes(name), line.error);
+      assertLog(child, []);
+    });
+
+    it("never shows a secret that stands where it does not belong", async () => {
+      const planted = "zq7Pw3xK9vB2mJ4tR8hN6dL5";
+      const all = await environment();
+      const misplaced = Object.fromEntries(Object.keys(all).map((name) => [name, planted]));
+      await using child = start(misplaced);
+      assert.equal(await child.exited, 1);
+      assertLog(child, [planted]);
+      assert.equal(child.lines().length, 1);
+    });
+  });
+
+  describe("without its peers", () => {
+    it("waits loudly for NATS, and stops cleanly at SIGTERM meanwhile", async () => {
+      const password = "nats-password-zq7Pw3";
+      await using child = start(
+        await environment({
+          NATS_URL: `nats://127.0.0.1:${await freePort()}`,
+          NATS_PASSWORD_FILE: await secretFile("wrong", password),
+        }),
+      );
+      assert.equal((await child.line("nats is not reachable, waiting for it")).level, "warn");
+      child.signal("SIGTERM");
+      assert.equal(await child.exited, 0);
+      assertLog(child, [...secrets(), password]);
+      assert.equal(child.lines().at(-1)?.msg, "runner stopped cleanly");
+    });
+
+    it("waits loudly for its identity, and recovers with NATS away in between", async () => {
+      const socket = `unix://${socketPath(workloadFolder, "late")}`;
+      await using child = start(await environment({ SPIFFE_ENDPOINT_SOCKET: socket }));
+      await child.line("no new x509-svid");
+      await nats.stop();
+      await child.line("nats connection lost, reconnecting");
+      await register("late");
+      const failed = await child.line("recovering failed, trying again");
+      assert.equal(failed.component, "lifecycle");
+      await nats.start();
+      await child.line("runner started");
+      assertLog(child, secrets());
+    });
+
+    it("waits for the end of another controller on its folder, and stops cleanly meanwhile", async () => {
+      const all = await environment();
+      await using first = start(all);
+      await first.line("runner started");
+      await using second = start({
+        ...all,
+        RUNNER_FACADE_LISTEN: `127.0.0.1:${await freePort()}`,
+      });
+      await second.line("another controller leads on this folder, waiting for its end");
+      second.signal("SIGINT");
+      assert.equal(await second.exited, 0);
+    });
+
+    it("B-25 goes on while Gitea answers errors at the start, and then declares what its components offer", async () => {
+      const text = "rpc error: code = Internal desc = update runner: locked";
+      gitea.next("Declare", { kind: "error", text });
+      const changes = { COMPONENTS: "scheduler,vm-worker", VM_BACKEND: "local", VM_RUNNER_LABEL: "vm-dev" };
+      const all = await environment(changes);
+      await using child = start(all);
+      const line = await child.line("scheduler error");
+      assert.deepEqual([line.level, line.component], ["error", "scheduler"]);
+      await child.line("declared to gitea");
+      const runner = gitea.runners.find(({ uuid }) => uuid === all.GITEA_RUNNER_UUID);
+      assert.deepEqual(runner?.labels, ["self-hosted", "vm-dev"]);
+      child.signal("SIGTERM");
+      assert.equal(await child.exited, 0);
+    });
+  });
+
+  it("B-81 stops cleanly at SIGTERM, after a fetch under way has ended and its task is stored", async () => {
+    const answer = Promise.withResolvers<void>();
+    const earlier = gitea.calls.length;
+    gitea.next("FetchTask", { kind: "slow", until: answer.promise });
+    await using child = start(await environment({ POD_CAPACITY: "1" }));
+    const job = gitea.addJob({
+      runsOn: ["self-hosted", "pod"],
+      secrets: { DEPLOY_KEY: "zq7Pw3xK9v" },
+    });
+    await child.line("declared to gitea");
+    while (gitea.calls.slice(earlier).every(({ method }) => method !== "FetchTask"))
+      await gitea.called("FetchTask", gitea.calls.filter(({ method }) => method === "FetchTask").length + 1);
+    child.signal("SIGTERM");
+    answer.resolve();
+    assert.equal(await child.exited, 0);
+    assert.ok(job.task !== undefined);
+    assert.equal((await child.line("task stored"))["assignment"], `gitea-task-${job.task.id}`);
+    const fetches = gitea.calls.slice(earlier).filter(({ method }) => method === "FetchTask");
+    assert.equal(fetches.length, 1);
+    assertLog(child, [...secrets(), "zq7Pw3xK9v", "task-token"]);
+  });
+
+  it("B-80 ends with one line `runner stopped` and exit code 1 when a port is in use", async () => {
+    const server = createServer().listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const { port } = server.address() as { port: number };
+    const taken = `127.0.0.1:${port}`;
+    const children = [
+      start(await environment({ HEALTH_LISTEN: taken })),
+      start(await environment({ RUNNER_FACADE_LISTEN: taken })),
+    ];
+    for (const child of children) {
+      assert.equal(await child.exited, 1);
+      const stopped = child.lines().filter(({ msg }) => msg === "runner stopped");
+      assert.equal(stopped.length, 1);
+      assert.match(stopped[0]?.error ?? "", /EADDRINUSE/);
+      assertLog(child, secrets());
+    }
+    server.close();
+  });
+
+  it("B-80 puts what nobody caught, and node's own warnings, into lines of the log", async () => {
+    const code = [
+      `process.emitWarning("a warning");`,
+      `setTimeout(() => { throw Object.assign(new Error("nobody caught this"), { token: ["zq7", "Pw3"].join("") }); }, 500);`,
+    ].join("");
+    const inject = `--import=data:text/javascript,${encodeURIComponent(code)}`;
+    const url = `nats://127.0.0.1:${await freePort()}`;
+    await using child = start(await environment({ NATS_URL: url }), [inject]);
+    assert.equal(await child.exited, 1);
+    assertLog(child, [...secrets(), "zq7Pw3"]);
+    assert.equal(child.lines().filter(({ msg }) => msg === "runner stopped").length, 1);
+    assert.match(child.lines().at(-1)?.error ?? "", /nobody caught this/);
+  });
+});
