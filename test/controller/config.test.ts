@@ -63,6 +63,13 @@ function mistakes(changes: Environment, base: Environment = { ...always, ...forP
 }
 
 describe("the configuration", () => {
+  it("lets as many tasks wait as there are places, unless it is told otherwise", () => {
+    const backlogs = (changes: Readonly<Record<string, string>>) =>
+      config(changes).backends.map(({ backlog }) => backlog);
+    assert.deepEqual(backlogs({ POD_CAPACITY: "7", VM_CAPACITY: "2" }), [7, 2]);
+    assert.deepEqual(backlogs({ POD_CAPACITY: "7", POD_BACKLOG: "3", VM_BACKLOG: "9" }), [3, 9]);
+  });
+
   it("has the documented defaults", () => {
     const { gitea, nats, facade, backends, vmLabel, allowForksOnPods, healthListen, logLevel } = config();
     assert.equal(gitea.url, "https://gitea.example.org");
@@ -70,8 +77,8 @@ describe("the configuration", () => {
     assert.deepEqual(facade.listen, { host: undefined, port: 8443 });
     assert.deepEqual(healthListen, { host: undefined, port: 8080 });
     assert.deepEqual(backends, [
-      { kind: "pod", runsOn: "kubernetes", capacity: 4, timeoutSeconds: 14_400 },
-      { kind: "vm", runsOn: "opensandbox", capacity: 1, timeoutSeconds: 14_400 },
+      { kind: "pod", runsOn: "kubernetes", capacity: 4, backlog: 4, timeoutSeconds: 14_400 },
+      { kind: "vm", runsOn: "opensandbox", capacity: 1, backlog: 1, timeoutSeconds: 14_400 },
     ]);
     assert.deepEqual([vmLabel, allowForksOnPods, logLevel], ["vm", false, "info"]);
   });
