@@ -1,17 +1,20 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { executorEnvironment } from "./assignment/executor-environment.ts";
 import { executorName } from "./assignment/executor-metadata.ts";
-import { currentAttempt, type AssignmentRecord } from "./assignment/record.ts";
+import { currentAttempt, phaseNames, type AssignmentRecord } from "./assignment/record.ts";
 import { declaredLabels, offeredRunsOn } from "./assignment/requirements.ts";
 import { defaultTimes as times } from "./assignment/times.ts";
 import { createLane, type Lane, type LaneOptions } from "./backend-lane.ts";
 import type { ExecutorRequest } from "./backends/backend.ts";
 import type { Config } from "./config.ts";
 import { createFacadeHandler } from "./facade/handler.ts";
+import { createRefusalLog } from "./facade/refusal-log.ts";
+import { callRefusals } from "./facade/refusal.ts";
 import { beat } from "./gitea/beat.ts";
 import { reportEnd, storedRows } from "./gitea/report-end.ts";
 import { createRunnerClient } from "./gitea/runner-client.ts";
 import { serveHealth } from "./health/health-server.ts";
+import { createMetrics } from "./health/metrics.ts";
 import { signCapability } from "./identity/capability.ts";
 import { createAssignments } from "./lifecycle/assignments.ts";
 import { lockFolder } from "./lifecycle/controller-lock.ts";
@@ -35,7 +38,9 @@ import { createRecordStore } from "./record/record-store.ts";
 import { createHeldUp } from "./scheduler/held-up.ts";
 import { createScheduler } from "./scheduler/scheduler.ts";
 import { createTakeTask } from "./scheduler/take-task.ts";
-import { createTlsServer } from "./spiffe/tls-server.ts";
+import { peerRefusals } from "./spiffe/refused-peer.ts";
+import { defaultTlsLimits } from "./spiffe/tls-limits.ts";
+import { createTlsServer, type TlsServer } from "./spiffe/tls-server.ts";
 import { version } from "./version.ts";
 
 export type ControllerDependencies = {
@@ -77,7 +82,14 @@ export async function runController(
   await waitForStreams({ link: connection, wanted, clock, log: log.child({ component: "queue" }) }, signal);
 
   const source = stack.use(await openOwnIdentity(config, { clock, random, log }, signal));
-  const gitea = createRunnerClient({ ...config.gitea, version });
+  let giteaAnsweredAt: number | undefined;
+  const gitea = createRunnerClient({
+    ...config.gitea,
+    version,
+    onAnswer: () => {
+      giteaAnsweredAt = clock.now();
+    },
+  });
   stack.defer(() => {
     gitea.close();
   });
@@ -144,13 +156,32 @@ export async function runController(
   await persist((abort) => recover(lost, abort), { doing: "recovering", ...outages }, signal);
 
   const facadeLog = log.child({ component: "facade" });
-  const tls = stack.use(
+  const metrics = createMetrics({
+    refusals: [...peerRefusals, ...callRefusals],
+    facadeSessions: () => tls.sessions(),
+    slots: () =>
+      lanes.map(({ backend, slots }, index) => ({
+        backend: backend.kind,
+        used: slots.held().length,
+        capacity: opened[index]?.capacity ?? 0,
+      })),
+    phases: () => {
+      const phases = assignments.all().map(({ record }) => record.phase.name);
+      return Object.fromEntries(
+        phaseNames.map((name) => [name, phases.filter((one) => one === name).length]),
+      );
+    },
+    giteaSilenceSeconds: () =>
+      giteaAnsweredAt === undefined ? undefined : (clock.now() - giteaAnsweredAt) / 1000,
+  });
+  const refusals = createRefusalLog({ log: facadeLog, clock, count: (kind) => metrics.callerRefused(kind) });
+  const places = opened.reduce((sum, { capacity: slots }) => sum + slots, 0);
+  const tls: TlsServer = stack.use(
     createTlsServer({
       source,
       clock,
-      onRefused: (peer) => {
-        facadeLog.warn({ ...peer }, "connection refused");
-      },
+      onRefused: refusals.connection,
+      limits: sessionLimits(places),
     }),
   );
   tls.server.on(
@@ -158,6 +189,10 @@ export async function runController(
     createFacadeHandler({
       keyRing,
       peerOf: (session) => tls.peerOf(session),
+      endSoon: (session) => {
+        tls.endSoon(session);
+      },
+      onRefused: refusals.call,
       assignments,
       gitea: {
         updateTask: (request, abort) => gitea.updateTask(request, abort),
@@ -219,6 +254,7 @@ export async function runController(
         problem: () => overdue(reconciler.passedAt(), clock.now()),
       })),
       ready: [{ name: "svid", problem: () => problemOf(() => source.current()) }],
+      metrics: () => metrics.render(),
       listen: config.healthListen,
     }),
   );
@@ -231,6 +267,15 @@ export async function runController(
     ],
     signal,
   );
+}
+
+/** All executors may be of one job, and each may dial anew a few times before its old sessions are gone. */
+function sessionLimits(places: number) {
+  return {
+    sessions: Math.max(defaultTlsLimits.sessions, 16 * places),
+    sessionsPerPeer: Math.max(defaultTlsLimits.sessionsPerPeer, 4 * places),
+    connections: Math.max(defaultTlsLimits.connections, 32 * places),
+  };
 }
 
 /** A loop that has not come round for this long hangs. */

@@ -28,6 +28,8 @@ export type Phase =
       readonly at: number;
     };
 
+export const phaseNames: readonly Phase["name"][] = ["queued", "starting", "claimed", "finished"];
+
 /** A step's state as last reported; times in RFC 3339, absent while unknown. */
 export type StepRecord = {
   readonly id: number;

@@ -35,6 +35,13 @@ export function callerOf(keyRing: KeyRing, peer: Peer | undefined, headers: Head
   return { ...subject, attempt, instance };
 }
 
+/** Whether SVID and capability are right, whatever they are right for. */
+export function isVerified(keyRing: KeyRing, peer: Peer, headers: Headers): boolean {
+  const assignmentId = headers.get(callHeaders.assignmentId) ?? "";
+  const capability = headers.get(callHeaders.capability) ?? "";
+  return peer.ok && verifyCapability(keyRing, capability, { assignmentId, spiffeId: peer.id }) !== undefined;
+}
+
 /**
  * Admits a caller to an assignment's record, if its attempt is the current one. Throws `unavailable` while the
  * record does not know better yet, and `unauthenticated`, which ends a bootstrap, only on the record's word.

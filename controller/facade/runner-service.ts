@@ -13,12 +13,21 @@ import { describeError } from "../platform/errors.ts";
 import { createKeyedQueue } from "../platform/keyed-queue.ts";
 import type { Logger } from "../platform/logger.ts";
 import { withDeadline } from "../platform/signal.ts";
-import { admit, callerOf, superseded, type Caller, type Peer } from "./admit.ts";
+import { admit, callerOf, isVerified, superseded, type Caller, type Peer } from "./admit.ts";
 import { stored } from "./answers.ts";
 import { createUpdateLog, type UpdateLogOptions } from "./update-log.ts";
+import { callRefusal, type CallRefusal, type Standing } from "./refusal.ts";
 import { createUpdateTask, type UpdateTaskOptions } from "./update-task.ts";
 
 type Live = { readonly record: AssignmentRecord; readonly compressedTask?: Uint8Array };
+
+export type RefusedCall = {
+  readonly kind: CallRefusal;
+  readonly method: string;
+  readonly reason: string;
+  /** Undefined if the connection does not prove any. */
+  readonly spiffeId: string | undefined;
+};
 
 export type RunnerServiceOptions = Omit<UpdateTaskOptions, "change" | "gitea"> & {
   readonly keyRing: KeyRing;
@@ -31,6 +40,10 @@ export type RunnerServiceOptions = Omit<UpdateTaskOptions, "change" | "gitea"> &
   };
   readonly gitea: UpdateTaskOptions["gitea"] & UpdateLogOptions;
   readonly readTask: (compressedTask: Uint8Array) => Promise<Task>;
+  /** Called for each call that was refused, not for one that was only put off. */
+  readonly onRefused: (call: RefusedCall) => void;
+  /** Called when the caller has heard that it will never be needed again. */
+  readonly onOver: (context: HandlerContext) => void;
   readonly log: Logger;
 };
 
@@ -53,48 +66,75 @@ export function createRunnerService(options: RunnerServiceOptions): ServiceImpl<
   const logLanes = createKeyedQueue();
 
   const admitted = (context: HandlerContext): Live & { readonly caller: Caller } => {
+    const caller = callerOf(options.keyRing, options.peerOf(context), context.requestHeader);
+    const live = assignments.resolve(caller.assignmentId, caller.spiffeId);
+    return { ...live, record: admit(caller, live?.record), caller };
+  };
+  const refused = (context: HandlerContext, error: unknown, wanted?: CallRefusal) => {
+    const peer = options.peerOf(context);
+    const kind = wanted ?? callRefusal(error, standing(options.keyRing, peer, context.requestHeader));
+    const method = context.method.name;
+    const reason = describeError(error);
+    if (kind === undefined) log.debug({ method, error: reason }, "call not served");
+    else options.onRefused({ kind, method, reason, spiffeId: peer?.ok === true ? peer.id : undefined });
+    if (kind === "superseded") options.onOver(context);
+  };
+  const serve = async <T>(context: HandlerContext, work: () => Promise<T> | T): Promise<T> => {
     try {
-      const caller = callerOf(options.keyRing, options.peerOf(context), context.requestHeader);
-      const live = assignments.resolve(caller.assignmentId, caller.spiffeId);
-      return { ...live, record: admit(caller, live?.record), caller };
+      return await work();
     } catch (error) {
-      log.info({ method: context.method.name, error: describeError(error) }, "caller refused");
+      refused(context, error);
       throw error;
     }
   };
 
   return {
-    register: () => {
-      throw new ConnectError("an executor is never registered", Code.PermissionDenied);
+    register: (_request, context) => {
+      const error = new ConnectError("an executor is never registered", Code.PermissionDenied);
+      refused(context, error, "register");
+      throw error;
     },
-    declare: ({ labels, version }, context) => {
-      const { caller } = admitted(context);
-      return create(DeclareResponseSchema, { runner: { name: caller.assignmentId, labels, version } });
-    },
-    fetchTask: async (_request, context) => {
-      const { caller, record, compressedTask } = admitted(context);
-      if (record.phase.name !== "starting") throw superseded(caller, "its task is claimed");
-      if (compressedTask === undefined)
-        throw new ConnectError("the task is not in hand yet", Code.Unavailable);
-      return create(FetchTaskResponseSchema, {
-        task: await options.readTask(compressedTask),
-        tasksVersion: 1n,
-      });
-    },
-    updateTask: (request, context) =>
-      assignments.within(admitted(context).caller.assignmentId, async () => {
-        // Asked again: what stood before this call in the queue may have changed the record.
-        const { caller, record } = admitted(context);
-        const { answer, logRows, ended } = await untilDeadline((deadline) =>
-          updateTask(caller, record, request, deadline),
-        );
-        if (ended !== undefined) log.info({ assignment: caller.assignmentId, result: ended }, "task over");
-        if (logRows !== undefined) context.responseHeader.set(callHeaders.logRows, String(logRows));
-        return answer;
+    declare: ({ labels, version }, context) =>
+      serve(context, () => {
+        const { caller } = admitted(context);
+        return create(DeclareResponseSchema, { runner: { name: caller.assignmentId, labels, version } });
       }),
+    fetchTask: (_request, context) =>
+      serve(context, async () => {
+        const { caller, record, compressedTask } = admitted(context);
+        if (record.phase.name !== "starting") throw superseded(caller, "its task is claimed");
+        if (compressedTask === undefined)
+          throw new ConnectError("the task is not in hand yet", Code.Unavailable);
+        return create(FetchTaskResponseSchema, {
+          task: await options.readTask(compressedTask),
+          tasksVersion: 1n,
+        });
+      }),
+    updateTask: (request, context) =>
+      serve(context, () =>
+        assignments.within(admitted(context).caller.assignmentId, async () => {
+          // Asked again: what stood before this call in the queue may have changed the record.
+          const { caller, record } = admitted(context);
+          const { answer, logRows, ended } = await untilDeadline((deadline) =>
+            updateTask(caller, record, request, deadline),
+          );
+          if (ended !== undefined) log.info({ assignment: caller.assignmentId, result: ended }, "task over");
+          // Only the answer to a task that is over goes without.
+          if (logRows === undefined) options.onOver(context);
+          else context.responseHeader.set(callHeaders.logRows, String(logRows));
+          return answer;
+        }),
+      ),
     updateLog: (request, context) =>
-      logLanes.run(admitted(context).caller.assignmentId, () =>
-        untilDeadline((deadline) => updateLog(admitted(context).record, request, deadline)),
+      serve(context, () =>
+        logLanes.run(admitted(context).caller.assignmentId, () =>
+          untilDeadline((deadline) => updateLog(admitted(context).record, request, deadline)),
+        ),
       ),
   };
+}
+
+function standing(keyRing: KeyRing, peer: Peer | undefined, headers: Headers): Standing {
+  if (peer?.ok !== true) return "nobody";
+  return isVerified(keyRing, peer, headers) ? "attempt" : "job";
 }

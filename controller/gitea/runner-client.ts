@@ -1,7 +1,7 @@
 import { Agent } from "node:http";
 import { Agent as TlsAgent } from "node:https";
 import type { MessageInitShape } from "@bufbuild/protobuf";
-import { createClient, type Interceptor } from "@connectrpc/connect";
+import { Code, ConnectError, createClient, type Interceptor } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-node";
 import {
   RunnerService,
@@ -47,6 +47,8 @@ export type RunnerClientOptions = {
   readonly callTimeoutMs?: number;
   /** A held request (long poll) stays below 60 s. */
   readonly fetchTimeoutMs?: number;
+  /** Called for each answer, also for one that says no. */
+  readonly onAnswer?: () => void;
 };
 
 export function createRunnerClient(options: RunnerClientOptions): RunnerClient {
@@ -56,6 +58,17 @@ export function createRunnerClient(options: RunnerClientOptions): RunnerClient {
     request.header.set("x-runner-token", options.token);
     request.header.set("user-agent", options.version);
     return next(request);
+  };
+  const hear: Interceptor = (next) => async (request) => {
+    try {
+      const answer = await next(request);
+      options.onAnswer?.();
+      return answer;
+    } catch (error) {
+      // Gitea's code for nearly everything; gateways and broken connections have others.
+      if (ConnectError.from(error).code === Code.Unknown) options.onAnswer?.();
+      throw error;
+    }
   };
   const base = options.url.replace(/\/+$/, "");
   const agent = base.startsWith("https:")
@@ -68,7 +81,7 @@ export function createRunnerClient(options: RunnerClientOptions): RunnerClient {
       httpVersion: "1.1",
       useBinaryFormat: true,
       nodeOptions: { agent },
-      interceptors: [identify],
+      interceptors: [identify, hear],
     }),
   );
   return {

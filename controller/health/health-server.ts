@@ -1,4 +1,4 @@
-import { createServer, type Server } from "node:http";
+import { createServer, type Server, type ServerResponse } from "node:http";
 
 /** Says what is wrong, or undefined when nothing is. */
 export type Check = { readonly name: string; problem(): string | undefined };
@@ -8,13 +8,27 @@ export type HealthOptions = {
   readonly alive: readonly Check[];
   /** The process can serve. Outages of Gitea, NATS or the API server are none of its faults. */
   readonly ready: readonly Check[];
+  /** For `/metrics`. */
+  readonly metrics?: () => Promise<{ readonly contentType: string; readonly text: string }>;
   readonly listen: { readonly host: string | undefined; readonly port: number };
 };
 
-/** Serves `/healthz` and `/readyz`: 200, or 503 with a line for each problem. Rejects if it cannot listen. */
-export async function serveHealth({ alive, ready, listen }: HealthOptions): Promise<AsyncDisposable> {
+/**
+ * Serves `/healthz` and `/readyz`: 200, or 503 with a line for each problem; and `/metrics`. Rejects if it cannot
+ * listen.
+ */
+export async function serveHealth({
+  alive,
+  ready,
+  metrics,
+  listen,
+}: HealthOptions): Promise<AsyncDisposable> {
   const server = createServer((request, response) => {
     const path = request.url?.split("?")[0];
+    if (path === "/metrics" && metrics !== undefined) {
+      void scrape(metrics, response);
+      return;
+    }
     const checks = path === "/healthz" ? alive : path === "/readyz" ? ready : undefined;
     const problems = checks?.flatMap((check) => problemOf(check));
     const status = problems === undefined ? 404 : problems.length > 0 ? 503 : 200;
@@ -26,6 +40,18 @@ export async function serveHealth({ alive, ready, listen }: HealthOptions): Prom
   server.listen({ port: listen.port, ...(listen.host === undefined ? {} : { host: listen.host }) }, resolve);
   await promise;
   return { [Symbol.asyncDispose]: () => close(server) };
+}
+
+async function scrape(
+  metrics: NonNullable<HealthOptions["metrics"]>,
+  response: ServerResponse,
+): Promise<void> {
+  try {
+    const { contentType, text } = await metrics();
+    response.writeHead(200, { "content-type": contentType }).end(text);
+  } catch {
+    response.writeHead(500, { "content-type": "text/plain; charset=utf-8" }).end("no metrics\n");
+  }
 }
 
 function problemOf(check: Check): readonly string[] {

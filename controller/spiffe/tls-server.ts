@@ -1,29 +1,28 @@
-import http2, { type Http2SecureServer, type Http2Session } from "node:http2";
-import type { AddressInfo, Socket } from "node:net";
+import http2, { constants, type Http2SecureServer, type Http2Session } from "node:http2";
+import type { AddressInfo } from "node:net";
 import type { TLSSocket } from "node:tls";
 import { trustDomainOf } from "../identity/spiffe-id.ts";
 import type { Clock } from "../platform/clock.ts";
+import { type Bundle, readBundle, stillTrusted } from "./bundle.ts";
+import { limitCall } from "./call-deadlines.ts";
+import { connectionBelow, trackConnections } from "./connections.ts";
 import type { LeafVerdict } from "./leaf.ts";
-import { identifyPeer } from "./peer.ts";
+import { identifyPeer, type IdentifiedPeer } from "./peer.ts";
+import { handshakeRefusal, type RefusedPeer } from "./refused-peer.ts";
 import { secureContextOptions } from "./secure-context.ts";
 import { createSessionLifetimes } from "./session-lifetimes.ts";
+import { createSessionCounter } from "./session-limits.ts";
+import { defaultTlsLimits, http2Limits, type TlsLimits } from "./tls-limits.ts";
 import type { SvidSource } from "./x509-source.ts";
 
-export type RefusedPeer = {
-  /** An OpenSSL code such as CERT_HAS_EXPIRED, or a sentence. */
-  readonly reason: string;
-  readonly remoteAddress: string | undefined;
-};
+export type { RefusedPeer };
 
 export type TlsServerOptions = {
   readonly source: SvidSource;
   readonly clock: Clock;
-  /** Called for each handshake that failed and each certificate that is no good SVID; nothing else tells of them. */
+  /** Called for everybody who gets no service or loses it; nothing else tells of them. */
   readonly onRefused: (peer: RefusedPeer) => void;
-  /** Until a session has to be dialled again, whatever its certificate says; an hour if not given. */
-  readonly maxSessionAgeMs?: number;
-  /** How long running calls may go on after a session's end; 5 s if not given. */
-  readonly closeGraceMs?: number;
+  readonly limits?: Partial<TlsLimits>;
 };
 
 /** An HTTP/2 server that takes only peers with an X.509-SVID of our own trust domain. Disposing of it stops it. */
@@ -33,52 +32,95 @@ export type TlsServer = AsyncDisposable & {
   /** Rejects if the address cannot be listened on. */
   listen(address: { readonly host?: string; readonly port: number }): Promise<AddressInfo>;
   /**
-   * Who made a request, with `request.stream.session`; never throws, and refuses a certificate that has expired
-   * since the session began. What the ID may do is for the caller to decide.
+   * Who made a request, with `request.stream.session`; never throws, and refuses a certificate that has expired, or
+   * whose CA has left the bundle, since the session began. What the ID may do is for the caller to decide.
    */
   peerOf(session: Http2Session | undefined): LeafVerdict;
+  /** Ends a session that nobody needs any more: after a moment, so that its peer may end it first. */
+  endSoon(session: Http2Session): void;
+  /** How many sessions are open. */
+  sessions(): number;
   /** Takes no more sessions and ends those that are open; resolves when all are closed. */
   stop(): Promise<void>;
 };
 
-const handshakeTimeoutMs = 10_000;
-const defaultMaxSessionAgeMs = 3_600_000;
-const defaultCloseGraceMs = 5_000;
-
 /**
- * Makes the server with the SVID of this moment and follows the source: a rotated SVID or bundle counts for each
- * handshake after it, sessions that are open go on. Throws SvidUnavailableError if there is no valid SVID.
+ * Makes the server with the SVID of this moment and follows the source: a rotated SVID counts for each handshake
+ * after it, a rotated bundle also for the sessions that are open. Throws SvidUnavailableError if there is no valid
+ * SVID.
  */
 export function createTlsServer(options: TlsServerOptions): TlsServer {
   const { source, clock, onRefused } = options;
-  const { maxSessionAgeMs = defaultMaxSessionAgeMs, closeGraceMs = defaultCloseGraceMs } = options;
+  const limits = { ...defaultTlsLimits, ...options.limits };
   const first = source.current();
   const trustDomain = trustDomainOf(first.id);
   const server = http2.createSecureServer({
     ...secureContextOptions(first),
+    ...http2Limits,
     requestCert: true,
     rejectUnauthorized: true,
     allowHTTP1: false,
     ALPNProtocols: ["h2"],
-    handshakeTimeout: handshakeTimeoutMs,
+    handshakeTimeout: limits.handshakeMs,
   });
-  const stopFollowing = source.onUpdate((svid) => server.setSecureContext(secureContextOptions(svid)));
-  const connections = trackConnections(server);
-  const lifetimes = createSessionLifetimes(clock, closeGraceMs);
-  const peers = new WeakMap<Http2Session, LeafVerdict>();
+  let bundle = readBundle(first.bundlePem);
+  const connections = trackConnections(server, limits, onRefused, () => bundle);
+  const lifetimes = createSessionLifetimes(clock, { graceMs: limits.closeGraceMs, idleMs: limits.idleMs });
+  const counter = createSessionCounter({ total: limits.sessions, perKey: limits.sessionsPerPeer });
+  const open = new Map<Http2Session, OpenPeer>();
+
+  const stopFollowing = source.onUpdate((svid) => {
+    server.setSecureContext(secureContextOptions(svid));
+    bundle = readBundle(svid.bundlePem);
+    for (const [session, peer] of open) {
+      const verdict = verdictNow(peer, bundle);
+      if (verdict === peer.verdict) continue;
+      open.set(session, { ...peer, verdict });
+      onRefused({ kind: "untrusted", reason: caGone, ...whoIs(session, peer.verdict) });
+      lifetimes.endAt(session, clock.now());
+    }
+  });
   server.on("session", (session) => {
-    const peer = identifyPeer(session, trustDomain, clock.now());
-    peers.set(session, peer);
-    if (!peer.ok) onRefused({ reason: peer.reason, remoteAddress: session.socket.remoteAddress });
-    const oldest = clock.now() + maxSessionAgeMs;
-    lifetimes.add(session, peer.ok ? Math.min(oldest, peer.notAfter) : oldest);
+    // The bundle may have changed while hands were shaken.
+    const verifiedWith = connections.bundleOf(session);
+    const identified = { ...identifyPeer(session, trustDomain, clock.now()), verifiedWith };
+    const peer = { ...identified, verdict: verdictNow(identified, bundle) };
+    const { verdict } = peer;
+    const who = whoIs(session, verdict);
+    const key = verdict.ok ? verdict.id : "";
+    const full = counter.enter(key);
+    if (full !== undefined) {
+      const whose = full === "all" ? "open sessions" : "open sessions of this peer";
+      onRefused({ kind: "too-many", reason: `too many ${whose}`, ...who });
+      session.on("error", () => undefined);
+      session.destroy(undefined, constants.NGHTTP2_ENHANCE_YOUR_CALM);
+      return;
+    }
+    open.set(session, peer);
+    session.once("close", () => {
+      open.delete(session);
+      counter.leave(key);
+    });
+    if (!verdict.ok)
+      onRefused({ kind: identified.verdict.ok ? "untrusted" : "no-svid", reason: verdict.reason, ...who });
+    const oldest = clock.now() + (verdict.ok ? limits.sessionAgeMs : limits.closeGraceMs);
+    lifetimes.add(session, verdict.ok ? Math.min(oldest, verdict.notAfter) : oldest);
+    session.on("error", ({ code = "" }: NodeJS.ErrnoException) => {
+      // Others are connections that broke.
+      if (code.startsWith("ERR_HTTP2_")) onRefused({ kind: "flood", reason: code, ...who });
+    });
+    session.on("stream", (stream) => {
+      void limitCall(stream, limits, clock, (reason) => {
+        onRefused({ kind: "too-slow", reason, ...who });
+      });
+    });
   });
   server.on("tlsClientError", (error, socket) => onRefused(refusedHandshake(error, socket)));
   const stop = async () => {
     stopFollowing();
     const closed = new Promise<void>((resolve) => void server.close(() => resolve()));
     await lifetimes.endAll();
-    for (const connection of connections) connection.destroy();
+    connections.destroyAll();
     await closed;
   };
   let stopping: Promise<void> | undefined;
@@ -86,10 +128,26 @@ export function createTlsServer(options: TlsServerOptions): TlsServer {
   return {
     server,
     listen: (address) => listen(server, address),
-    peerOf: (session) => atTime(session && peers.get(session), clock.now()),
+    peerOf: (session) => atTime(session && open.get(session)?.verdict, clock.now()),
+    endSoon: (session) => lifetimes.endAt(session, clock.now() + limits.closeGraceMs),
+    sessions: () => open.size,
     stop: stopOnce,
     [Symbol.asyncDispose]: stopOnce,
   };
+}
+
+type OpenPeer = IdentifiedPeer & { readonly verifiedWith: Bundle | undefined };
+
+const caGone = "its CA has left the bundle";
+
+function verdictNow({ verdict, leaf, verifiedWith }: OpenPeer, bundle: Bundle): LeafVerdict {
+  if (!verdict.ok || (leaf !== undefined && stillTrusted(leaf, verifiedWith, bundle))) return verdict;
+  return { ok: false, reason: caGone };
+}
+
+function whoIs({ socket }: Http2Session, verdict: LeafVerdict) {
+  const { remoteAddress } = socket;
+  return { remoteAddress, ...(verdict.ok ? { spiffeId: verdict.id } : {}) };
 }
 
 function atTime(peer: LeafVerdict | undefined, now: number): LeafVerdict {
@@ -98,26 +156,20 @@ function atTime(peer: LeafVerdict | undefined, now: number): LeafVerdict {
   return { ok: false, reason: `it expired at ${new Date(peer.notAfter).toISOString()}` };
 }
 
-/** The open connections, including those that are still shaking hands. */
-function trackConnections(server: Http2SecureServer): ReadonlySet<Socket> {
-  const connections = new Set<Socket>();
-  server.on("connection", (socket: Socket) => {
-    connections.add(socket);
-    socket.once("close", () => connections.delete(socket));
-    // A socket remembers its peer's address only if it was asked before it was closed.
-    void socket.remoteAddress;
-  });
-  return connections;
-}
-
 /** The error itself says only that the connection was reset; why we refused a certificate stands in the socket. */
 function refusedHandshake(error: NodeJS.ErrnoException, socket: TLSSocket): RefusedPeer {
   const verdict: unknown = socket.authorizationError;
   const reason = typeof verdict === "string" ? verdict : (error.code ?? error.message);
-  // A closed TLSSocket has forgotten the address; the connection below it has no public name.
-  const below: unknown = Reflect.get(socket, "_parent");
-  const remoteAddress = below instanceof Object && "remoteAddress" in below ? below.remoteAddress : undefined;
-  return { reason, remoteAddress: typeof remoteAddress === "string" ? remoteAddress : socket.remoteAddress };
+  // A closed TLSSocket has forgotten the address.
+  const below = connectionBelow(socket);
+  const field = (name: string): unknown => (below === undefined ? undefined : Reflect.get(below, name));
+  const address = field("remoteAddress");
+  const bytes = field("bytesRead");
+  return {
+    kind: handshakeRefusal(reason, typeof bytes === "number" ? bytes : socket.bytesRead),
+    reason,
+    remoteAddress: typeof address === "string" ? address : socket.remoteAddress,
+  };
 }
 
 async function listen(

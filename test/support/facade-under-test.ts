@@ -2,7 +2,11 @@ import { type Client, createClient, createRouterTransport, type Interceptor } fr
 import type { Assignment } from "../../controller/assignment/assignment.ts";
 import { callHeaders } from "../../controller/assignment/executor-call.ts";
 import { type AssignmentRecord, beginAttempt, type Claim } from "../../controller/assignment/record.ts";
-import { createRunnerService, type RunnerServiceOptions } from "../../controller/facade/runner-service.ts";
+import {
+  createRunnerService,
+  type RefusedCall,
+  type RunnerServiceOptions,
+} from "../../controller/facade/runner-service.ts";
 import { type Attempt, signCapability } from "../../controller/identity/capability.ts";
 import { type Assignments, createAssignments } from "../../controller/lifecycle/assignments.ts";
 import { compressTask, decompressTask } from "../../controller/protocol/compressed-task.ts";
@@ -50,7 +54,10 @@ export function withHeaders(headers: Readonly<Record<string, string>>): Intercep
 }
 
 export type FacadeUnderTest = {
-  readonly options: Omit<RunnerServiceOptions, "peerOf">;
+  readonly options: Omit<RunnerServiceOptions, "peerOf" | "onOver">;
+  readonly refused: readonly RefusedCall[];
+  /** How often somebody heard that it is not needed any more, without a network. */
+  readonly over: () => number;
   readonly assignments: Assignments;
   readonly store: FakeRecordStore;
   readonly gitea: FakeFacadeGitea;
@@ -79,7 +86,10 @@ export function createFacadeUnderTest(): FacadeUnderTest {
   const log = createRecordingLogger();
   const marks: string[] = [];
   const failures: Error[] = [];
+  const refused: RefusedCall[] = [];
+  let over = 0;
   const options: FacadeUnderTest["options"] = {
+    onRefused: (call) => void refused.push(call),
     keyRing,
     assignments,
     gitea,
@@ -95,6 +105,7 @@ export function createFacadeUnderTest(): FacadeUnderTest {
   };
   const service = createRunnerService({
     ...options,
+    onOver: () => void over++,
     peerOf: ({ requestHeader }) => {
       const id = requestHeader.get(peerHeader);
       return id === null ? undefined : { ok: true, id };
@@ -110,6 +121,8 @@ export function createFacadeUnderTest(): FacadeUnderTest {
 
   return {
     options,
+    refused,
+    over: () => over,
     assignments,
     store,
     gitea,

@@ -75,7 +75,7 @@ describe("the bootstrap as a program", () => {
       source: { current: () => svid, onUpdate: () => () => undefined },
       clock: systemClock,
       onRefused: () => undefined,
-      closeGraceMs: 0,
+      limits: { closeGraceMs: 0 },
     });
     server.server.on(
       "request",

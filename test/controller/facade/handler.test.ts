@@ -60,12 +60,16 @@ describe("the facade over TLS and HTTP/2", () => {
       source,
       clock: systemClock,
       onRefused: ({ reason }) => refusedPeers.push(reason),
-      closeGraceMs: 0,
+      limits: { closeGraceMs: 0 },
     });
     resources.use(tls);
     tls.server.on(
       "request",
-      createFacadeHandler({ ...facade.options, peerOf: (session) => tls.peerOf(session) }),
+      createFacadeHandler({
+        ...facade.options,
+        peerOf: (session) => tls.peerOf(session),
+        endSoon: (session) => tls.endSoon(session),
+      }),
     );
     ({ port } = await tls.listen({ host: "127.0.0.1", port: 0 }));
     for (const assignment of [mine, other, again]) await facade.started(assignment);

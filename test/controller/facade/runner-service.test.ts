@@ -507,11 +507,11 @@ describe("the facade's service", () => {
     });
   });
 
-  it("logs whom it refuses and why, without capability or task", async () => {
-    await refused(facade.client({ peer: "spiffe://example.org/x" }).fetchTask({}), Code.PermissionDenied);
-    const [line] = facade.log.lines;
-    assert.equal(line?.message, "caller refused");
-    assert.equal(line.fields["method"], "FetchTask");
-    assert.equal(facade.log.text().includes(anAttempt().nonce), false);
+  it("tells whom it refuses and why, without capability or task", async () => {
+    const spiffeId = "spiffe://example.org/x";
+    await refused(facade.client({ peer: spiffeId }).fetchTask({}), Code.PermissionDenied);
+    const [call] = facade.refused;
+    assert.deepEqual([call?.kind, call?.method, call?.spiffeId], ["capability", "FetchTask", spiffeId]);
+    assert.equal(JSON.stringify(call).includes(anAttempt().nonce), false);
   });
 });

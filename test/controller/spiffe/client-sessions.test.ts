@@ -62,7 +62,7 @@ describe("client sessions", () => {
 
   /** A server whose Ping answers with the peer's ID, and whose stream goes on until the test ends it. */
   async function serve(source: SettableSource, host = "127.0.0.1", port = 0): Promise<[TlsServer, number]> {
-    const server = createTlsServer({ source, clock, onRefused: () => {}, closeGraceMs });
+    const server = createTlsServer({ source, clock, onRefused: () => {}, limits: { closeGraceMs } });
     server.server.on("session", (session) => {
       assert.ok(session.socket instanceof TLSSocket);
       seen.push(session.socket.getPeerX509Certificate()?.serialNumber ?? "");

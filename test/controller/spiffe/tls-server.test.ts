@@ -7,6 +7,7 @@ import tls from "node:tls";
 import { afterEach, before, beforeEach, describe, it } from "mocha";
 import { parseSpiffeId } from "../../../controller/identity/spiffe-id.ts";
 import type { LeafVerdict } from "../../../controller/spiffe/leaf.ts";
+import type { PeerRefusal } from "../../../controller/spiffe/refused-peer.ts";
 import { createTlsServer, type RefusedPeer, type TlsServer } from "../../../controller/spiffe/tls-server.ts";
 import { createFakeClock, type FakeClock, settle } from "../../fakes/fake-clock.ts";
 import {
@@ -21,8 +22,11 @@ import { asSvid, createSettableSource, type SettableSource } from "./settable-so
 const facadeId = parseSpiffeId("spiffe://example.org/controller");
 const jobId = parseSpiffeId("spiffe://example.org/ci/owner/repo/build");
 const otherId = "spiffe://example.org/ci/owner/repo/other";
-const maxSessionAgeMs = 600_000;
+const sessionAgeMs = 600_000;
 const closeGraceMs = 5_000;
+const idleMs = 120_000;
+const callMs = 2 * sessionAgeMs;
+const limits = { sessionAgeMs, closeGraceMs, idleMs, callMs };
 
 describe("TLS server", () => {
   let ca: TestCa;
@@ -51,7 +55,7 @@ describe("TLS server", () => {
     refusals = [];
     held = [];
     const onRefused = (peer: RefusedPeer) => refusals.push(peer);
-    server = createTlsServer({ source, clock, onRefused, maxSessionAgeMs, closeGraceMs });
+    server = createTlsServer({ source, clock, onRefused, limits });
     server.server.on("request", (request, response) => {
       if (request.url === "/wait") held.push(response.writeHead(200));
       else response.end(JSON.stringify(server.peerOf(request.stream.session)));
@@ -146,17 +150,28 @@ describe("TLS server", () => {
     });
   }
 
-  const refused: readonly (readonly [string, () => Promise<TestLeaf> | undefined, string])[] = [
-    ["no certificate", () => undefined, "ERR_SSL_PEER_DID_NOT_RETURN_A_CERTIFICATE"],
-    ["an expired SVID", () => job({ notAfter: Date.now() - 2_000 }), "CERT_HAS_EXPIRED"],
-    ["an SVID that is not valid yet", () => job({ notBefore: Date.now() + 60_000 }), "CERT_NOT_YET_VALID"],
+  const refused: readonly (readonly [string, () => Promise<TestLeaf> | undefined, string, PeerRefusal])[] = [
+    ["no certificate", () => undefined, "ERR_SSL_PEER_DID_NOT_RETURN_A_CERTIFICATE", "no-certificate"],
+    ["an expired SVID", () => job({ notAfter: Date.now() - 2_000 }), "CERT_HAS_EXPIRED", "expired"],
+    [
+      "an SVID that is not valid yet",
+      () => job({ notBefore: Date.now() + 60_000 }),
+      "CERT_NOT_YET_VALID",
+      "not-yet-valid",
+    ],
     [
       "our ID from the CA of another trust domain",
       () => job({}, federatedCa),
       "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
+      "untrusted",
     ],
-    ["a certificate for servers only", () => job({ extendedKeyUsage: ["serverAuth"] }), "INVALID_PURPOSE"],
-    ["no digitalSignature", () => job({ keyUsage: ["keyEncipherment"] }), "INVALID_PURPOSE"],
+    [
+      "a certificate for servers only",
+      () => job({ extendedKeyUsage: ["serverAuth"] }),
+      "INVALID_PURPOSE",
+      "no-svid",
+    ],
+    ["no digitalSignature", () => job({ keyUsage: ["keyEncipherment"] }), "INVALID_PURPOSE", "no-svid"],
     [
       "an SVID whose intermediate CA is missing",
       async () => {
@@ -164,12 +179,13 @@ describe("TLS server", () => {
         return { ...leaf, chainPem: leaf.certificate.toString() };
       },
       "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
+      "untrusted",
     ],
   ];
-  for (const [what, make, reason] of refused) {
+  for (const [what, make, reason, kind] of refused) {
     it(`refuses the handshake of a peer with ${what}, and reports it with its address`, async () => {
       assert.equal(await ask(connect(await make())), undefined);
-      assert.deepEqual(await refusal(), { reason, remoteAddress: "127.0.0.1" });
+      assert.deepEqual(await refusal(), { kind, reason, remoteAddress: "127.0.0.1" });
     });
   }
 
@@ -270,7 +286,7 @@ describe("TLS server", () => {
     waiting.on("error", () => {});
     await once(waiting, "response");
     const goaway = once(session, "goaway");
-    await clock.step(maxSessionAgeMs);
+    await clock.step(sessionAgeMs);
     await goaway;
     assert.equal(waiting.closed, false);
     const closed = once(session, "close");
