@@ -15,6 +15,8 @@ export type OfficialRunnerOptions = {
   /** The bare name by which jobs ask for it. */
   readonly label: string;
   readonly capacity: number;
+  /** `1s` unless given; its own default is longer. */
+  readonly fetchInterval?: string;
 };
 
 /** No other part of the tests or of the quick start uses it, and no executor either. */
@@ -28,7 +30,7 @@ export async function startOfficialRunner(
   options: OfficialRunnerOptions,
   signal: AbortSignal,
 ): Promise<ServerProcess> {
-  const { gitea, peer, folder, label, capacity } = options;
+  const { gitea, peer, folder, label, capacity, fetchInterval = "1s" } = options;
   const registered = await registerRunner(gitea, { name: label, labels: [label] }, signal);
   const home = path.join(folder, "home");
   const programs = path.join(folder, "bin");
@@ -46,7 +48,7 @@ export async function startOfficialRunner(
   };
   const config = {
     log: { level: "info" },
-    runner: { capacity, timeout: "4h", fetch_interval: "1s" },
+    runner: { capacity, timeout: "4h", fetch_interval: fetchInterval },
     cache: { enabled: false },
     host: { workdir_parent: path.join(home, "work") },
   };
