@@ -1,0 +1,61 @@
+import { components } from "./variables.ts";
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/**
+ * The variables that count. An empty one is what a manifest leaves behind, it is as good as absent; what belongs
+ * to a component that is not selected is not looked at.
+ */
+export function relevantVariables(environment: Environment): Environment {
+  const set = Object.entries(environment).filter(([, value]) => value !== "");
+  const given: Environment = Object.fromEntries(set);
+  const selected = selectedComponents(given);
+  const vm = selected.includes("vm-worker");
+  const sandbox = vm && given["VM_BACKEND"] !== "local";
+  return Object.fromEntries(
+    set.filter(
+      ([name]) =>
+        (selected.includes("pod-worker") || !/^(POD|SPIRE)_/.test(name)) &&
+        (vm || !name.startsWith("VM_")) &&
+        (sandbox || !name.startsWith("OPENSANDBOX_")),
+    ),
+  );
+}
+
+/** Seen from the bare environment, so that it is told with all else. */
+export function contradictions(given: Environment): string[] {
+  const selected = selectedComponents(given);
+  const mistakes: string[] = [];
+  const known = selected.every((part) => components.some((component) => component === part));
+  if (known && !selected.includes("scheduler"))
+    mistakes.push("COMPONENTS: a worker needs the scheduler in the same process, claims live there");
+  if (known && !selected.includes("pod-worker") && !selected.includes("vm-worker"))
+    mistakes.push("COMPONENTS: a scheduler needs a worker");
+  if (!["vm", "vm-dev"].includes(given["VM_RUNNER_LABEL"] ?? "vm"))
+    mistakes.push("VM_RUNNER_LABEL: it is neither vm nor vm-dev");
+  if (given["NODE_ENV"] === "production")
+    for (const name of ["POD_BACKEND", "VM_BACKEND"])
+      if (given[name] === "local")
+        mistakes.push(`${name}: local is for the quick start and tests, never with NODE_ENV=production`);
+  const { TRUST_DOMAIN: trustDomain, RUNNER_FACADE_SPIFFE_ID: id } = given;
+  if (id !== undefined && trustDomain !== undefined && !id.startsWith(`spiffe://${trustDomain}/`))
+    mistakes.push("RUNNER_FACADE_SPIFFE_ID: it is not below TRUST_DOMAIN");
+  return mistakes;
+}
+
+/** What the selected components need. */
+export function missingByComponent(given: Environment): string[] {
+  const selected = selectedComponents(given);
+  const needs: string[] = [];
+  if (selected.includes("pod-worker") && given["POD_BACKEND"] !== "local")
+    needs.push("POD_EXECUTOR_IMAGE", "SPIRE_AGENT_ID");
+  if (selected.includes("vm-worker") && given["VM_BACKEND"] !== "local")
+    needs.push("OPENSANDBOX_API", "OPENSANDBOX_API_KEY_FILE");
+  if (given["POD_BACKEND"] === "local" || given["VM_BACKEND"] === "local")
+    needs.push("LOCAL_FOLDER", "LOCAL_WORKLOAD_API_FOLDER", "GITEA_RUNNER_BINARY");
+  return needs.filter((name) => given[name] === undefined).map((name) => `${name} is required`);
+}
+
+function selectedComponents(given: Environment): readonly string[] {
+  return (given["COMPONENTS"] ?? components.join(",")).split(",").map((part) => part.trim());
+}
