@@ -10,6 +10,8 @@ import type { TlsLimits } from "./tls-limits.ts";
 export type Connections = {
   /** What the session's peer was verified with; undefined if that is not known. */
   bundleOf(session: Http2Session): Bundle | undefined;
+  /** Whether it was over the limits: its failed handshake is no news. */
+  wasRefused(socket: TLSSocket): boolean;
   destroyAll(): void;
 };
 
@@ -27,6 +29,7 @@ export function trackConnections(
   const handshakes = createSessionCounter({ total: limits.connections, perKey: limits.handshakesPerAddress });
   const ready = new WeakMap<object, () => void>();
   const bundles = new WeakMap<object, Bundle>();
+  const refused = new WeakSet<object>();
   server.maxConnections = limits.connections;
   server.on("drop", (dropped?: DropArgument) => {
     const remoteAddress = dropped?.remoteAddress;
@@ -38,6 +41,7 @@ export function trackConnections(
     const address = socket.remoteAddress ?? "";
     if (handshakes.enter(address) !== undefined) {
       onRefused({ kind: "too-many", reason: "too many handshakes of this address", remoteAddress: address });
+      refused.add(socket);
       socket.destroy();
       return;
     }
@@ -63,6 +67,7 @@ export function trackConnections(
       const below = connectionBelow(session.socket);
       return below && bundles.get(below);
     },
+    wasRefused: (socket) => refused.has(connectionBelow(socket) ?? socket),
     destroyAll: () => {
       for (const connection of connections) connection.destroy();
     },

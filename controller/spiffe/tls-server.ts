@@ -115,7 +115,9 @@ export function createTlsServer(options: TlsServerOptions): TlsServer {
       });
     });
   });
-  server.on("tlsClientError", (error, socket) => onRefused(refusedHandshake(error, socket)));
+  server.on("tlsClientError", (error, socket) => {
+    if (!connections.wasRefused(socket)) onRefused(refusedHandshake(error, socket));
+  });
   const stop = async () => {
     stopFollowing();
     const closed = new Promise<void>((resolve) => void server.close(() => resolve()));
