@@ -13,6 +13,12 @@ const hopByHop = new Set([
   "upgrade",
 ]);
 
+/**
+ * Where a body ends is not for its sender to hide: a GET whose length was dropped would be followed by its body as
+ * if that were a request of its own, which nobody has looked at.
+ */
+const framing = new Set(["content-length"]);
+
 /** The headers of a request for the server behind; `host` is how that one is called. */
 export function requestHeaders(request: IncomingMessage, host: string): OutgoingHttpHeaders {
   const headers: OutgoingHttpHeaders = { ...endToEnd(request), host };
@@ -33,7 +39,7 @@ export function trailersOf(message: IncomingMessage): OutgoingHttpHeaders {
 
 function endToEnd(message: IncomingMessage): OutgoingHttpHeaders {
   const named = (message.headers.connection ?? "").split(",").map((name) => name.trim().toLowerCase());
-  const dropped = new Set([...hopByHop, ...named]);
+  const dropped = new Set([...hopByHop, ...named.filter((name) => !framing.has(name))]);
   return flattened(Object.entries(message.headersDistinct).filter(([name]) => !dropped.has(name)));
 }
 
