@@ -1,0 +1,424 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import http2 from "node:http2";
+import net from "node:net";
+import tls from "node:tls";
+import { type Client, Code, ConnectError, createClient } from "@connectrpc/connect";
+import { compressionGzip, createConnectTransport } from "@connectrpc/connect-node";
+import { afterEach, before, beforeEach, describe, it } from "mocha";
+import { actionsPath, callHeaders } from "../../../controller/assignment/executor-call.ts";
+import { beginAttempt } from "../../../controller/assignment/record.ts";
+import { createFacadeHandler } from "../../../controller/facade/handler.ts";
+import { signCapability } from "../../../controller/identity/capability.ts";
+import { parseSpiffeId } from "../../../controller/identity/spiffe-id.ts";
+import { systemClock } from "../../../controller/platform/clock.ts";
+import { type RefusedPeer, createTlsServer, type TlsServer } from "../../../controller/spiffe/tls-server.ts";
+import { Result, RunnerService } from "../../../proto/gen/runner/v1/runner_pb.ts";
+import { settle } from "../../fakes/fake-clock.ts";
+import { anAssignment, anAttempt, testStart } from "../../support/builders.ts";
+import {
+  type CallerInit,
+  callerHeaders,
+  createFacadeUnderTest,
+  type FacadeUnderTest,
+  instance,
+  withHeaders,
+} from "../../support/facade-under-test.ts";
+import { testKeyRing } from "../../support/jetstream.ts";
+import {
+  createTestCa,
+  issueLeaf,
+  type LeafOptions,
+  type TestCa,
+  type TestLeaf,
+} from "../../support/test-pki.ts";
+import { asSvid, createSettableSource } from "../spiffe/settable-source.ts";
+
+/*
+ * Who tries to get at another job's task through the facade. The victim's job runs; the attacker knows everything
+ * that is not a key, the victim's capability among it. Attacks that are told elsewhere:
+ *
+ * | attack                                                       | test                                          |
+ * | ------------------------------------------------------------ | --------------------------------------------- |
+ * | every mix of SVID, capability and task id of two jobs        | handler.test.ts, I12                          |
+ * | giant bodies, plain and compressed, of an executor           | handler.test.ts                               |
+ * | any other path or RPC                                        | handler.test.ts, and below by content type    |
+ * | an older attempt, another nonce, another instance: each case | admit.test.ts; over the network below         |
+ * | a session that is resumed, TLS 1.2                           | ../spiffe/tls-server.test.ts                  |
+ * | a session after the expiry of its certificate                | ../spiffe/tls-server.test.ts                  |
+ * | slow bodies, slow readers, floods, too many sessions         | ../spiffe/tls-limits.test.ts                  |
+ * | a session whose CA has left the bundle                       | ../spiffe/tls-limits.test.ts                  |
+ * | forged capabilities, character by character                  | ../identity/capability.test.ts                |
+ * | a second bootstrap of an attempt, on its own machine         | ../bootstrap/only-one.test.ts                 |
+ * | the runner protocol through the loopback address             | ../bootstrap/red-team.test.ts                 |
+ */
+
+const facadeId = parseSpiffeId("spiffe://example.org/controller");
+const victim = anAssignment();
+const attacker = anAssignment({ taskId: 43n, repository: "mallory/trap", jobKey: "build" });
+
+describe("an attack on the facade", () => {
+  let ca: TestCa;
+  let stranger: TestCa;
+  let federated: TestCa;
+  let facade: FacadeUnderTest;
+  let server: TlsServer;
+  let port: number;
+  let refusals: RefusedPeer[];
+  let victimsClient: Client<typeof RunnerService>;
+  let resources: AsyncDisposableStack;
+
+  before(async () => {
+    [ca, stranger, federated] = await Promise.all([
+      createTestCa(),
+      createTestCa(),
+      createTestCa("federated.example"),
+    ]);
+  });
+  beforeEach(async () => {
+    resources = new AsyncDisposableStack();
+    facade = createFacadeUnderTest();
+    refusals = [];
+    const source = createSettableSource(asSvid(facadeId, await issueLeaf(ca, facadeId), ca));
+    server = createTlsServer({
+      source,
+      clock: systemClock,
+      onRefused: (peer) => refusals.push(peer),
+      limits: { closeGraceMs: 0 },
+    });
+    resources.use(server);
+    const { server: http } = server;
+    http.on(
+      "request",
+      createFacadeHandler({
+        ...facade.options,
+        peerOf: (session) => server.peerOf(session),
+        endSoon: (session) => server.endSoon(session),
+      }),
+    );
+    ({ port } = await server.listen({ host: "127.0.0.1", port: 0 }));
+    for (const assignment of [victim, attacker]) await facade.started(assignment);
+    victimsClient = connect(await issueLeaf(ca, victim.spiffeId));
+    await victimsClient.updateTask({ state: { id: victim.taskId } });
+  });
+  afterEach(() => resources.disposeAsync());
+
+  const dial = (leaf: TestLeaf | undefined, options: tls.ConnectionOptions = {}) => {
+    const socket = tls.connect({
+      host: "127.0.0.1",
+      port,
+      ca: [ca.pem],
+      ALPNProtocols: ["h2"],
+      checkServerIdentity: () => undefined,
+      ...(leaf && { cert: leaf.chainPem, key: leaf.keyPem }),
+      ...options,
+    });
+    socket.on("error", () => undefined);
+    resources.defer(() => void socket.destroy());
+    return socket;
+  };
+
+  /** A client with this certificate, that says what `init` says: as the victim unless given. */
+  function connect(leaf: TestLeaf | undefined, init: CallerInit = {}, gzip = false) {
+    const transport = createConnectTransport({
+      baseUrl: `https://127.0.0.1:${port}${actionsPath}`,
+      httpVersion: "2",
+      nodeOptions: { createConnection: () => dial(leaf) },
+      interceptors: [withHeaders(callerHeaders({ assignment: victim, ...init }))],
+      ...(gzip ? { sendCompression: compressionGzip, compressMinBytes: 0 } : {}),
+    });
+    return createClient(RunnerService, transport);
+  }
+
+  /** Everything that an executor may do, done to the victim's task; how each ended. */
+  async function tryAll(client: Client<typeof RunnerService>): Promise<readonly string[]> {
+    const { taskId } = victim;
+    const calls = [
+      () => client.declare({ labels: ["self-hosted", "pod"] }),
+      () => client.fetchTask({}),
+      () => client.updateTask({ state: { id: taskId, result: Result.SUCCESS } }),
+      () => client.updateLog({ taskId, index: 0n, rows: [{ content: "owned" }] }),
+    ];
+    const outcomes: string[] = [];
+    for (const call of calls) {
+      try {
+        await call();
+        outcomes.push("ok");
+      } catch (error) {
+        outcomes.push(Code[ConnectError.from(error).code]);
+      }
+    }
+    return outcomes;
+  }
+
+  /** What Gitea and the record know of the victim's job is only what its own executor said, and it can go on. */
+  async function untouched(): Promise<void> {
+    const { phase } = facade.record(victim);
+    assert.ok(phase.name === "claimed");
+    assert.equal(phase.claim.instance, instance);
+    assert.deepEqual(facade.gitea.calls, ["updateTask"]);
+    const { taskId } = victim;
+    const { ackIndex } = await victimsClient.updateLog({ taskId, index: 0n, rows: [{ content: "mine" }] });
+    assert.equal(ackIndex, 1n);
+    await victimsClient.updateTask({ state: { id: taskId, result: Result.SUCCESS } });
+    const { phase: ended } = facade.record(victim);
+    assert.equal(ended.name === "finished" && ended.result, "success");
+    assert.deepEqual(
+      facade.gitea.logs.flatMap(({ rows }) => rows.map(({ content }) => content)),
+      ["mine"],
+    );
+  }
+
+  /** Nothing was answered, or said more than that it is refused. */
+  const allRefused = (outcomes: readonly string[]) => {
+    for (const how of outcomes)
+      assert.ok(["PermissionDenied", "Canceled", "Internal", "Unavailable", "Aborted"].includes(how), how);
+  };
+
+  const { spiffeId } = victim;
+  const certificates: readonly (readonly [string, LeafOptions, ("stranger" | "federated")?])[] = [
+    ["the victim's ID from a CA of its own", {}, "stranger"],
+    ["the victim's ID from the CA of a federated trust domain", {}, "federated"],
+    ["the same path in another trust domain", { uris: [spiffeId.replace("example.org", "example.com")] }],
+    ["a CA certificate", { ca: true, keyUsage: ["digitalSignature", "keyCertSign"] }],
+    ["a CA certificate that hides it", { ca: true }],
+    ["the victim's ID beside its own", { uris: [attacker.spiffeId, spiffeId] }],
+    ["its own ID behind the victim's", { uris: [spiffeId, attacker.spiffeId] }],
+    ["its own ID with the victim's behind a comma", { uris: [`${attacker.spiffeId}, URI:${spiffeId}`] }],
+    ["the victim's ID in a DNS name", { uris: [], dnsNames: [spiffeId] }],
+    ["a DNS name that prints like the victim's ID", { uris: [], dnsNames: [`URI:${spiffeId}`] }],
+    ["a DNS name with the victim's ID behind a comma", { dnsNames: [`x, URI:${spiffeId}`], uris: [] }],
+    ["the victim's ID in quotes", { uris: [`"${spiffeId}"`] }],
+    ["the victim's ID with a zero byte and more", { uris: [`${spiffeId}\0x`] }],
+    ["the victim's ID in capitals", { uris: [spiffeId.toUpperCase()] }],
+    ["the victim's ID with an escape", { uris: [spiffeId.replace("/build", "/%62uild")] }],
+    ["a way round to the victim's ID", { uris: [spiffeId.replace("/build", "/x/../build")] }],
+    ["the victim's ID with a slash at its end", { uris: [`${spiffeId}/`] }],
+    ["the victim's ID with a query", { uris: [`${spiffeId}?x`] }],
+    ["a longer ID", { uris: [`${spiffeId}2`] }],
+    ["an ID below the victim's", { uris: [`${spiffeId}/x`] }],
+    ["the ID of a fork of the victim's", { uris: [spiffeId.replace("/ci/", "/ci-fork/")] }],
+    ["the ID of the trust domain", { uris: ["spiffe://example.org"] }],
+    ["the facade's own ID", { uris: [facadeId] }],
+    ["a certificate for servers only", { extendedKeyUsage: ["serverAuth"] }],
+    ["an SVID that has expired", { notBefore: Date.now() - 60_000, notAfter: Date.now() - 2_000 }],
+    ["an SVID of tomorrow", { notBefore: Date.now() + 60_000 }],
+  ];
+  for (const [what, options, issuer] of certificates) {
+    it(`with ${what} and the victim's capability gets nothing, and the job goes on`, async () => {
+      const from = issuer === undefined ? ca : issuer === "stranger" ? stranger : federated;
+      const leaf = await issueLeaf(from, spiffeId, options);
+      allRefused(await tryAll(connect(leaf)));
+      assert.ok(refusals.length + facade.refused.length > 0, "nobody was told");
+      await untouched();
+    });
+  }
+
+  it("without a certificate and with the victim's capability gets nothing, and the job goes on", async () => {
+    allRefused(await tryAll(connect(undefined)));
+    assert.deepEqual(new Set(refusals.map(({ kind }) => kind)), new Set(["no-certificate"]));
+    await untouched();
+  });
+
+  const capabilities: readonly (readonly [string, CallerInit])[] = [
+    ["no capability", { capability: "" }],
+    ["the capability of a job of its own", { assignment: attacker, assignmentId: victim.id }],
+    [
+      "a capability of a key of its own",
+      {
+        capability: signCapability(testKeyRing(9), {
+          assignmentId: victim.id,
+          spiffeId,
+          attempt: anAttempt(),
+        }),
+      },
+    ],
+    ["a capability for two assignments at once", { assignmentId: `${attacker.id}, ${victim.id}` }],
+  ];
+  for (const [what, init] of capabilities) {
+    it(`with the victim's own SVID and ${what} gets nothing, and the job goes on`, async () => {
+      allRefused(await tryAll(connect(await issueLeaf(ca, spiffeId), init)));
+      assert.deepEqual(new Set(facade.refused.map(({ kind }) => kind)), new Set(["capability"]));
+      await untouched();
+    });
+  }
+
+  it("by a second instance of the victim's own attempt ends that instance, and the job goes on", async () => {
+    const second = connect(await issueLeaf(ca, spiffeId), { instance: "bootstrap-instance-2" });
+    assert.deepEqual(new Set(await tryAll(second)), new Set(["Unauthenticated"]));
+    assert.deepEqual(new Set(facade.refused.map(({ kind }) => kind)), new Set(["superseded"]));
+    await untouched();
+  });
+
+  for (const [what, attempt] of [
+    ["an older attempt", anAttempt()],
+    ["the current attempt's number and another nonce", anAttempt({ number: 2, nonce: "f".repeat(32) })],
+    ["the next attempt, which has not begun", anAttempt({ number: 3 })],
+  ] as const)
+    it(`by ${what} with a good capability is refused for good, and the current one goes on`, async () => {
+      const job = anAssignment({ taskId: 44n });
+      await facade.started(job);
+      await facade.change((now) => beginAttempt(now, anAttempt({ number: 2 }).nonce, testStart) ?? now, job);
+      const leaf = await issueLeaf(ca, job.spiffeId);
+      const old = connect(leaf, { assignment: job, attempt });
+      await assert.rejects(
+        old.updateTask({ state: { id: job.taskId, result: Result.SUCCESS } }),
+        (error) => ConnectError.from(error).code === Code.Unauthenticated,
+      );
+      const current = connect(leaf, { assignment: job, attempt: anAttempt({ number: 2 }) });
+      assert.equal((await current.fetchTask({})).task?.id, job.taskId);
+      await untouched();
+    });
+
+  it("that repeats what the victim said, after its end, changes nothing in Gitea", async () => {
+    const { taskId } = victim;
+    await victimsClient.updateTask({ state: { id: taskId, result: Result.SUCCESS } });
+    const { length } = facade.gitea.calls;
+    const leaf = await issueLeaf(ca, spiffeId);
+    const again = await connect(leaf).updateTask({ state: { id: taskId, result: Result.FAILURE } });
+    assert.equal(again.state?.result, Result.SUCCESS);
+    const { phase } = facade.record(victim);
+    assert.equal(phase.name === "finished" && phase.result, "success");
+    assert.equal(facade.gitea.calls.length, length);
+  });
+
+  it("that registers a runner, or declares other labels, never reaches Gitea", async () => {
+    const own = connect(await issueLeaf(ca, attacker.spiffeId), { assignment: attacker });
+    await assert.rejects(own.register({ name: "x", token: "y", labels: ["vm"] }), (error) => {
+      assert.equal(ConnectError.from(error).code, Code.PermissionDenied);
+      return true;
+    });
+    const { runner } = await own.declare({ labels: ["self-hosted", "vm", "production"], version: "v99" });
+    assert.deepEqual([runner?.uuid, runner?.token], ["", ""]);
+    assert.deepEqual(
+      facade.refused.map(({ kind }) => kind),
+      ["register"],
+    );
+    await untouched();
+  });
+
+  for (const gzip of [false, true])
+    it(`without a capability may send ${gzip ? "a compressed body of a few bytes that would grow" : "no body"} beyond 64 KiB`, async () => {
+      const client = connect(await issueLeaf(ca, attacker.spiffeId), { capability: "" }, gzip);
+      const content = "x".repeat(gzip ? 16 * 1024 * 1024 : 1024 * 1024);
+      const call = client.updateLog({ taskId: victim.taskId, index: 0n, rows: [{ content }] });
+      await assert.rejects(call, (error) => ConnectError.from(error).code === Code.ResourceExhausted);
+      await untouched();
+    });
+
+  it("by hundreds of connections that say nothing keeps no executor out that is there", async () => {
+    const flood = Array.from({ length: 400 }, () => net.connect(port, "127.0.0.1"));
+    for (const socket of flood) socket.on("error", () => undefined);
+    // All but the 128 that shake hands.
+    while (refusals.length < 272) await settle();
+    assert.ok(refusals.every(({ kind }) => kind === "too-many"));
+    await untouched();
+    for (const socket of flood) socket.destroy();
+  });
+
+  it("by hundreds of sessions with one SVID leaves room for all others", async () => {
+    const leaf = await issueLeaf(ca, attacker.spiffeId);
+    let opened = 0;
+    for (let round = 0; round < 4; round++) {
+      const sockets = Array.from({ length: 50 }, () => dial(leaf));
+      await Promise.all(
+        sockets.map(async (socket) => {
+          await once(socket, "secureConnect");
+          const session = http2.connect("https://facade.invalid", { createConnection: () => socket });
+          session.on("error", () => undefined);
+          resources.defer(() => session.destroy());
+          await new Promise((done) => session.once("remoteSettings", done).once("close", done));
+          opened++;
+        }),
+      );
+    }
+    assert.equal(opened, 200);
+    assert.equal(
+      refusals.filter(({ kind, spiffeId: id }) => kind === "too-many" && id === attacker.spiffeId).length,
+      136,
+    );
+    const newcomer = connect(await issueLeaf(ca, spiffeId));
+    assert.ok(await newcomer.declare({}));
+    await untouched();
+  });
+
+  for (const [what, options] of [
+    ["HTTP/1.1 after an honest handshake", { ALPNProtocols: ["http/1.1"] }],
+    ["HTTP/1.1 without saying so", { ALPNProtocols: [] }],
+    ["HTTP/1.1 after it promised HTTP/2", {}],
+  ] as const)
+    it(`in ${what} gets no answer from the protocol`, async () => {
+      const socket = dial(await issueLeaf(ca, spiffeId), options);
+      const headers = Object.entries({ ...callerHeaders(), host: "x", "content-length": "0" });
+      const path = `${actionsPath}/${RunnerService.typeName}/FetchTask`;
+      socket.write(
+        `POST ${path} HTTP/1.1\r\n${headers.map(([name, value]) => `${name}: ${value}\r\n`).join("")}content-type: application/proto\r\n\r\n`,
+      );
+      let answer = "";
+      socket.on("data", (chunk: Buffer) => (answer += chunk.toString("latin1")));
+      await new Promise((done) => socket.once("close", done).once("error", done));
+      assert.doesNotMatch(answer, /HTTP\/1.1 2/);
+      assert.deepEqual(facade.gitea.calls, ["updateTask"]);
+      await untouched();
+    });
+
+  it("by other protocols on the same paths, and by other methods, is no call", async () => {
+    const leaf = await issueLeaf(ca, spiffeId);
+    const session = http2.connect("https://facade.invalid", { createConnection: () => dial(leaf) });
+    resources.defer(() => session.destroy());
+    const path = `${actionsPath}/${RunnerService.typeName}/FetchTask`;
+    const ask = async (headers: http2.OutgoingHttpHeaders) => {
+      const stream = session.request({ ":path": path, ":method": "POST", ...callerHeaders(), ...headers });
+      const response = once(stream, "response");
+      stream.end();
+      stream.resume();
+      const [answer] = (await response) as [http2.IncomingHttpHeaders];
+      return answer[":status"];
+    };
+    for (const type of [
+      "application/grpc",
+      "application/grpc-web+proto",
+      "text/plain",
+      "application/connect+proto",
+    ])
+      assert.equal(await ask({ "content-type": type }), 415, type);
+    for (const method of ["GET", "PUT", "DELETE", "OPTIONS", "HEAD"])
+      assert.ok(
+        [405, 415].includes(Number(await ask({ ":method": method, "content-type": "application/proto" }))),
+        method,
+      );
+    for (const other of [
+      path.toLowerCase(),
+      path.replace("FetchTask", "fetchTask"),
+      `${path}/`,
+      `/${path}`,
+      path.replace("/api/", "/api/./"),
+      path.replace("RunnerService", "RunnerService%2f"),
+    ])
+      assert.equal(await ask({ ":path": other, "content-type": "application/proto" }), 404, other);
+    await untouched();
+  });
+
+  it("that sends each of its headers twice is not taken for either", async () => {
+    const leaf = await issueLeaf(ca, spiffeId);
+    const session = http2.connect("https://facade.invalid", { createConnection: () => dial(leaf) });
+    resources.defer(() => session.destroy());
+    const own = callerHeaders({ assignment: attacker });
+    const twice = Object.fromEntries(
+      Object.entries(callerHeaders()).map(([name, value]) => [name, [value, own[name] ?? ""]]),
+    );
+    const stream = session.request({
+      ":path": `${actionsPath}/${RunnerService.typeName}/FetchTask`,
+      ":method": "POST",
+      "content-type": "application/proto",
+      ...twice,
+    });
+    const response = once(stream, "response");
+    stream.end();
+    stream.resume();
+    const [answer] = (await response) as [http2.IncomingHttpHeaders];
+    assert.equal(answer[":status"], 403);
+    assert.ok(callHeaders.capability in twice);
+    await untouched();
+  });
+});
