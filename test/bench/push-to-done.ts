@@ -3,7 +3,7 @@ import { startContest } from "./contest.ts";
 import { medianSeconds, summary } from "./figures.ts";
 
 // How long a trivial job takes from the push to its end in Gitea, on an idle system, beside the official daemon.
-const runs = 20;
+const runs = Number(process.env["BENCH_RUNS"] ?? 20);
 const pauseMs = 5_000;
 
 await using contest = await startContest();
