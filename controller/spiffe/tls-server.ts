@@ -106,8 +106,9 @@ export function createTlsServer(options: TlsServerOptions): TlsServer {
     const oldest = clock.now() + (verdict.ok ? limits.sessionAgeMs : limits.closeGraceMs);
     lifetimes.add(session, verdict.ok ? Math.min(oldest, verdict.notAfter) : oldest);
     session.on("error", ({ code = "" }: NodeJS.ErrnoException) => {
-      // Others are connections that broke.
-      if (code.startsWith("ERR_HTTP2_")) onRefused({ kind: "flood", reason: code, ...who });
+      // Others are connections that broke, or were given up by the peer itself, as a client's are at its end.
+      const ours = code.startsWith("ERR_HTTP2_") && code !== "ERR_HTTP2_SESSION_ERROR";
+      if (ours) onRefused({ kind: "flood", reason: code, ...who });
     });
     session.on("stream", (stream) => {
       void limitCall(stream, limits, clock, (reason) => {

@@ -338,17 +338,33 @@ describe("limits of a TLS server", () => {
     });
 
     it("refuses whoever shook hands with it still in the bundle", async () => {
-      const socket = dial(await issueLeaf(secondCa, otherId));
+      const [leaf, facadeLeaf] = await Promise.all([issueLeaf(secondCa, otherId), issueLeaf(ca, facadeId)]);
       // Node makes the session when hands are shaken: between that and its first look is our update.
       server.server.prependOnceListener("secureConnection", () => {
         source.set(asSvid(facadeId, facadeLeaf, ca));
       });
-      const facadeLeaf = await issueLeaf(ca, facadeId);
+      const socket = dial(leaf);
       await once(socket, "secureConnect");
       socket.write(Buffer.concat([Buffer.from(preface), Buffer.from(emptySettings, "hex")]));
       await until(() => refusals.length > 0);
       assert.deepEqual(kinds(), ["untrusted"]);
     });
+  });
+
+  it("says nothing of a session that its peer has given up, politely or not", async () => {
+    for (const code of [constants.NGHTTP2_NO_ERROR, constants.NGHTTP2_CANCEL]) {
+      const session = connect();
+      assert.equal(await ask(session), "served");
+      session.destroy(undefined, code);
+    }
+    const cut = dial(job);
+    await once(cut, "secureConnect");
+    cut.write(Buffer.concat([Buffer.from(preface), Buffer.from(emptySettings, "hex")]));
+    await until(() => server.sessions() === 1);
+    cut.destroy();
+    await until(() => server.sessions() === 0);
+    await settle();
+    assert.deepEqual(refusals, []);
   });
 
   it("ends a session soon when it is told that nobody needs it", async () => {
