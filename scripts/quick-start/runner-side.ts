@@ -1,18 +1,15 @@
+import { mkdir, writeFile } from "node:fs/promises";
 import path from "node:path";
+import { entryFile, serialiseEntry, socketPath } from "../../controller/backends/local/workload-entry.ts";
+import { parseSpiffeId } from "../../controller/identity/spiffe-id.ts";
 import { freePort } from "../peers/free-port.ts";
 import type { RegisteredRunner } from "../peers/gitea-api/register-runner.ts";
+import { signalGroup } from "../peers/process-group.ts";
 import type { ServerProcess } from "../peers/server-process.ts";
 import { startNats, type Nats } from "../peers/start-nats.ts";
-import type { Spire } from "../peers/start-spire.ts";
+import { startWorkloadApi } from "../workload-api/start.ts";
 import { startController, type ControllerLine } from "./controller-process.ts";
 import { endExecutors } from "./end-executors.ts";
-import {
-  facadeId,
-  type SpireChoice,
-  startDevelopmentIdentities,
-  startSpireIdentities,
-  trustDomain,
-} from "./identities.ts";
 import type { Part, Parts } from "./parts.ts";
 import type { RunnerPeers } from "./prepare-peers.ts";
 import type { RunFolder } from "./run-folder.ts";
@@ -25,8 +22,6 @@ export type RunnerSideOptions = {
   readonly parts: Parts;
   /** The Gitea to work for, and as whom. */
   readonly gitea: { readonly url: string; readonly runner: RegisteredRunner };
-  /** Real SPIRE in place of the development Workload API; only as root. */
-  readonly spire?: SpireChoice;
   /** Variables of the controller that replace or complete ours. */
   readonly controller?: Readonly<Record<string, string>>;
   readonly onControllerLine?: (line: ControllerLine) => void;
@@ -34,11 +29,9 @@ export type RunnerSideOptions = {
   readonly onStep: (what: string) => void;
 };
 
-/** What it takes beside Gitea: NATS JetStream, a Workload API and the controller, all on loopback. */
+/** What it takes beside Gitea: NATS JetStream, a development Workload API and the controller, all on loopback. */
 export type RunnerSide = {
   readonly nats: Nats;
-  /** Where it was asked for. */
-  readonly spire: Spire | undefined;
   /** The controller's variables, for a second one or a restart. */
   readonly environment: Readonly<Record<string, string>>;
   /** The controller that runs now. */
@@ -48,6 +41,9 @@ export type RunnerSide = {
   /** Ends all of it, executors included; resolves to how many executors the controller had left. */
   stop(): Promise<{ readonly executors: number }>;
 };
+
+const trustDomain = "quick-start.example";
+const facadeId = parseSpiffeId(`spiffe://${trustDomain}/controller/facade`);
 
 /** Starts it in order; whatever fails on the way, nothing of it is left but files in the folder. */
 export async function startRunnerSide(options: RunnerSideOptions, signal: AbortSignal): Promise<RunnerSide> {
@@ -70,12 +66,21 @@ export async function startRunnerSide(options: RunnerSideOptions, signal: AbortS
   });
   onStep(`NATS JetStream listens on ${nats.url}`);
 
-  const identities =
-    options.spire === undefined
-      ? await startDevelopmentIdentities(folder, signal)
-      : await startSpireIdentities(options.spire, folder, signal);
-  started(identities.part);
-  onStep(identities.what);
+  const workloadApiFolder = await folder.below("spiffe");
+  const workloadApi = await startWorkloadApi({ folder: workloadApiFolder, trustDomain, signal });
+  started({
+    name: "the development Workload API",
+    logFile: path.join(workloadApiFolder, "workload-api.log"),
+    exited: workloadApi.exited,
+    stop: () => workloadApi.stop(),
+    kill: () => {
+      signalGroup(workloadApi.pid, "SIGKILL");
+    },
+  });
+  const entry = { spiffeId: facadeId, uid: null };
+  await mkdir(path.dirname(entryFile(workloadApiFolder, "controller")), { recursive: true });
+  await writeFile(entryFile(workloadApiFolder, "controller"), serialiseEntry(entry));
+  onStep(`development Workload API of ${trustDomain} runs`);
 
   const state = await folder.below("state");
   const port = await freePort();
@@ -87,6 +92,7 @@ export async function startRunnerSide(options: RunnerSideOptions, signal: AbortS
     NATS_USER: nats.user,
     NATS_PASSWORD_FILE: nats.passwordFile,
     TRUST_DOMAIN: trustDomain,
+    SPIFFE_ENDPOINT_SOCKET: `unix://${socketPath(workloadApiFolder, "controller")}`,
     RUNNER_FACADE_LISTEN: `127.0.0.1:${port}`,
     RUNNER_FACADE_URL: `https://127.0.0.1:${port}`,
     RUNNER_FACADE_SPIFFE_ID: facadeId,
@@ -94,7 +100,7 @@ export async function startRunnerSide(options: RunnerSideOptions, signal: AbortS
     POD_BACKEND: "local",
     VM_BACKEND: "local",
     LOCAL_FOLDER: state,
-    ...identities.environment,
+    LOCAL_WORKLOAD_API_FOLDER: workloadApiFolder,
     GITEA_RUNNER_BINARY: peers.giteaRunner.binary,
     HEALTH_LISTEN: `127.0.0.1:${await freePort()}`,
     ...options.controller,
@@ -102,7 +108,7 @@ export async function startRunnerSide(options: RunnerSideOptions, signal: AbortS
   let executors = 0;
   stack.defer(async () => {
     const owner = gitea.runner.uuid;
-    executors = await endExecutors({ folder: state, identity: identities.local, owner, trustDomain });
+    executors = await endExecutors({ folder: state, workloadApiFolder, owner, trustDomain });
   });
   const onLine = options.onControllerLine;
   const start = async (abort: AbortSignal, changed: Readonly<Record<string, string>> = {}) => {
@@ -128,7 +134,6 @@ export async function startRunnerSide(options: RunnerSideOptions, signal: AbortS
   let stopping: Promise<void> | undefined;
   return {
     nats,
-    spire: identities.spire,
     environment,
     controller: () => controller.running,
     restartController: async (abort, changed) => {
