@@ -36,7 +36,7 @@ export type ServerProcess = {
 
 /** Starts a program in a process group of its own. Rejects when it cannot be started at all. */
 export async function startServer(command: ServerCommand): Promise<ServerProcess> {
-  const log = (await open(command.logFile, "a")).createWriteStream();
+  const log = (await open(command.logFile, "a", 0o600)).createWriteStream();
   const watchers = new Set<(line: string) => void>();
   const lines = createLastLines(30, (line) => {
     command.onLine?.(line);

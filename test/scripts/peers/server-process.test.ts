@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
+import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "mocha";
 import type { ServerProcess } from "../../../scripts/peers/server-process.ts";
@@ -29,6 +29,12 @@ describe("a server process", () => {
     }
     assert.equal(await server.exited, "SIGTERM");
     await server.stop();
+  });
+
+  it("keeps its log from other users, jobs among them", async () => {
+    const server = await start("echo ready; exec sleep 1000");
+    await server.stop();
+    assert.equal((await stat(logFile())).mode & 0o777, 0o600);
   });
 
   it("tells the end of its log when it ends before it is ready", async () => {
