@@ -16,7 +16,7 @@ const help = `Usage: npm run peers [-- <peer>...]
 
 Prepares the real programs that the demo and the tests run against: ${peerNames.join(", ")}.
 All of them, or those named. Each is looked for in this order: environment variable, PATH (only the pinned
-version), cache, build with Go. The first build of all takes about ten minutes on two cores.
+version), cache, build with Go. The first build of all takes about twenty minutes on two cores.
 
 Environment:
 ${variables.join("\n")}

@@ -68,8 +68,11 @@ async function versionOf(
   signal: AbortSignal,
 ): Promise<string> {
   if (!(await isProgram(binary))) throw new Error(`${binary} is no program that can be executed`);
-  const command = { program: binary, args: ["--version"], environment, deadline: versionDeadlineMs };
-  const text = await runCommand(command, signal);
+  const errors: string[] = [];
+  const onLine = (line: string) => void errors.push(line);
+  const command = { program: binary, args: ["--version"], environment, deadline: versionDeadlineMs, onLine };
+  // SPIRE tells it on stderr.
+  const text = (await runCommand(command, signal)) || errors.join("\n");
   const version = /\bv?(\d+\.\d+\.\d+[\w.+-]*)/.exec(text)?.[1];
   if (version === undefined) throw new Error(`--version says ${JSON.stringify(text.slice(0, 200))}`);
   return version;

@@ -1,5 +1,5 @@
-/** The real programs that demo and tests run against; one folder of the same name beside this file pins each. */
-export const peerNames = ["gitea", "gitea-runner", "nats-server"] as const;
+/** The real programs that demo and tests run against; a folder beside this file pins each. */
+export const peerNames = ["gitea", "gitea-runner", "nats-server", "spire-server", "spire-agent"] as const;
 export type PeerName = (typeof peerNames)[number];
 
 /** Where a peer came from; `built` means that this very call built it into the cache. */
@@ -27,11 +27,15 @@ export type GiteaPeer = Peer & {
 export type PeerRecipe = {
   /** Environment variable that names a binary to use instead. */
   readonly variable: string;
+  /** The folder with its go.mod; the peer's name unless given. */
+  readonly folder?: string;
   /** Module in the peer's go.mod whose version is the pin. */
   readonly module: string;
   /** Go package that is built. */
   readonly package: string;
   readonly tags: readonly string[];
+  /** Without a C compiler the build is to fail, not to leave something out. */
+  readonly cgo?: true;
   /** Linker flags that make `--version` tell the pin. */
   readonly linkerFlags: (version: string) => string;
 };
@@ -60,7 +64,24 @@ export const peerRecipes: Readonly<Record<PeerName, PeerRecipe>> = {
     tags: [],
     linkerFlags: () => "",
   },
+  "spire-server": { ...spire("spire-server"), variable: "SPIRE_SERVER_BINARY" },
+  "spire-agent": { ...spire("spire-agent"), variable: "SPIRE_AGENT_BINARY" },
 };
+
+/**
+ * Two programs of one module, which share a go.mod and most of what is compiled. The server's SQLite is written in
+ * C; the agent has none, but built without C it would share nothing.
+ */
+function spire(program: string): Omit<PeerRecipe, "variable"> {
+  return {
+    folder: "spire",
+    module: "github.com/spiffe/spire",
+    package: `github.com/spiffe/spire/cmd/${program}`,
+    tags: [],
+    cgo: true,
+    linkerFlags: (version) => `-X github.com/spiffe/spire/pkg/common/version.gittag=${version}`,
+  };
+}
 
 /** Whether a word, for instance from the command line, names a peer. */
 export function isPeerName(word: string): word is PeerName {

@@ -14,9 +14,9 @@ export type Pin = {
 
 /** Reads a peer's pinned version from its go.mod. */
 export async function readPin(name: PeerName): Promise<Pin> {
-  const folder = join(import.meta.dirname, name);
+  const { module, folder: own = name } = peerRecipes[name];
+  const folder = join(import.meta.dirname, own);
   const goMod = await readFile(join(folder, "go.mod"), "utf8");
-  const { module } = peerRecipes[name];
   const version = /v(\S+)/.exec(moduleLine(goMod, module))?.[1];
   const goVersion = /^go (\S+)$/m.exec(goMod)?.[1];
   if (version === undefined || goVersion === undefined) {
