@@ -6,6 +6,7 @@ import {
   relevantVariables,
   type Environment,
 } from "./config/contradictions.ts";
+import { localConfig } from "./config/local.ts";
 import { schemaFor, type ReadFile, type Variables } from "./config/variables.ts";
 
 /** What is wrong with the configuration, all of it, by variable name. Nothing but an operator can help. */
@@ -25,13 +26,6 @@ export type BackendConfig = {
   /** How many of its tasks may wait for a slot before no more are fetched. */
   readonly backlog: number;
   readonly timeoutSeconds: number;
-};
-
-/** The quick start's executors: child processes below one folder. */
-export type LocalConfig = {
-  readonly folder: string;
-  readonly workloadApiFolder: string;
-  readonly giteaRunnerBinary: string;
 };
 
 export type Config = ReturnType<typeof arrange>;
@@ -59,10 +53,6 @@ export function readConfig(
   return arrange(parsed.data);
 }
 
-function usesLocal(variables: Variables): boolean {
-  return variables.POD_BACKEND === "local" || variables.VM_BACKEND === "local";
-}
-
 function arrange(variables: Variables) {
   const workers = backendKinds.filter((kind) => variables.COMPONENTS.includes(`${kind}-worker`));
   const backends = workers.map((kind): BackendConfig =>
@@ -83,15 +73,6 @@ function arrange(variables: Variables) {
         },
   );
   const { OPENSANDBOX_API: api, OPENSANDBOX_API_KEY_FILE: apiKey } = variables;
-  const { LOCAL_FOLDER: folder, LOCAL_WORKLOAD_API_FOLDER: workloadApiFolder } = variables;
-  const { GITEA_RUNNER_BINARY: giteaRunnerBinary } = variables;
-  const local: LocalConfig | undefined =
-    usesLocal(variables) &&
-    folder !== undefined &&
-    workloadApiFolder !== undefined &&
-    giteaRunnerBinary !== undefined
-      ? { folder, workloadApiFolder, giteaRunnerBinary }
-      : undefined;
   return {
     gitea: {
       url: variables.GITEA_URL,
@@ -119,7 +100,7 @@ function arrange(variables: Variables) {
     allowForksOnPods: variables.POD_ALLOW_FORKS,
     /** Set if and only if the vm worker is selected and runs there. */
     openSandbox: api === undefined || apiKey === undefined ? undefined : { api, apiKey },
-    local,
+    local: localConfig(variables),
     healthListen: variables.HEALTH_LISTEN,
     logLevel: variables.LOG_LEVEL,
     hostname: variables.HOSTNAME,

@@ -35,15 +35,20 @@ async function openBackend(
 ): Promise<LocalBackend> {
   if (runsOn !== "local" || config.local === undefined)
     throw new ConfigError([`${kind.toUpperCase()}_BACKEND: ${runsOn} does not exist yet, only local does`]);
-  const { folder, workloadApiFolder, giteaRunnerBinary } = config.local;
-  const source = path.dirname(import.meta.dirname);
-  const staged = await stageProgram({ source, node: process.execPath, giteaRunnerBinary, target: folder });
+  const { folder, identity, giteaRunnerBinary, spireAgentBinary } = config.local;
+  const staged = await stageProgram({
+    source: path.dirname(import.meta.dirname),
+    node: process.execPath,
+    giteaRunnerBinary,
+    ...(spireAgentBinary === undefined ? {} : { spireAgentBinary }),
+    target: folder,
+  });
   return createLocalBackend({
     kind,
     owner: config.gitea.uuid,
     trustDomain: config.trustDomain,
     folder,
-    workloadApiFolder,
+    identity,
     program: { node: staged.node, bootstrap: staged.bootstrap },
     giteaRunnerBinary: staged.giteaRunnerBinary,
     timeoutSeconds,

@@ -1,3 +1,4 @@
+import { neededForLocal } from "./local.ts";
 import { components } from "./variables.ts";
 
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -12,12 +13,14 @@ export function relevantVariables(environment: Environment): Environment {
   const selected = selectedComponents(given);
   const vm = selected.includes("vm-worker");
   const sandbox = vm && given["VM_BACKEND"] !== "local";
+  const spire = given["LOCAL_IDENTITY"] === "spire";
   return Object.fromEntries(
     set.filter(
       ([name]) =>
         (selected.includes("pod-worker") || !/^(POD|SPIRE)_/.test(name)) &&
         (vm || !name.startsWith("VM_")) &&
-        (sandbox || !name.startsWith("OPENSANDBOX_")),
+        (sandbox || !name.startsWith("OPENSANDBOX_")) &&
+        (spire || !name.startsWith("LOCAL_SPIRE_")),
     ),
   );
 }
@@ -37,9 +40,12 @@ export function contradictions(given: Environment): string[] {
     for (const name of ["POD_BACKEND", "VM_BACKEND"])
       if (given[name] === "local")
         mistakes.push(`${name}: local is for the quick start and tests, never with NODE_ENV=production`);
-  const { TRUST_DOMAIN: trustDomain, RUNNER_FACADE_SPIFFE_ID: id } = given;
-  if (id !== undefined && trustDomain !== undefined && !id.startsWith(`spiffe://${trustDomain}/`))
-    mistakes.push("RUNNER_FACADE_SPIFFE_ID: it is not below TRUST_DOMAIN");
+  const trustDomain = given["TRUST_DOMAIN"];
+  for (const name of ["RUNNER_FACADE_SPIFFE_ID", "LOCAL_SPIRE_PARENT_ID"]) {
+    const id = given[name];
+    if (id !== undefined && trustDomain !== undefined && !id.startsWith(`spiffe://${trustDomain}/`))
+      mistakes.push(`${name}: it is not below TRUST_DOMAIN`);
+  }
   return mistakes;
 }
 
@@ -52,7 +58,7 @@ export function missingByComponent(given: Environment): string[] {
   if (selected.includes("vm-worker") && given["VM_BACKEND"] !== "local")
     needs.push("OPENSANDBOX_API", "OPENSANDBOX_API_KEY_FILE");
   if (given["POD_BACKEND"] === "local" || given["VM_BACKEND"] === "local")
-    needs.push("LOCAL_FOLDER", "LOCAL_WORKLOAD_API_FOLDER", "GITEA_RUNNER_BINARY");
+    needs.push(...neededForLocal(given["LOCAL_IDENTITY"]));
   return needs.filter((name) => given[name] === undefined).map((name) => `${name} is required`);
 }
 

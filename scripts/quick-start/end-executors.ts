@@ -1,3 +1,4 @@
+import type { LocalIdentity } from "../../controller/backends/local/local-identity.ts";
 import { createLocalBackend } from "../../controller/backends/local/local-backend.ts";
 import { backendKinds } from "../../controller/assignment/backend-kind.ts";
 import { systemRandom } from "../../controller/platform/backoff.ts";
@@ -9,7 +10,7 @@ const deadlineMs = 60_000;
 /** Ends the executors that a stopped controller left, which go on without it; resolves to how many there were. */
 export async function endExecutors(place: {
   readonly folder: string;
-  readonly workloadApiFolder: string;
+  readonly identity: LocalIdentity;
   readonly owner: string;
   readonly trustDomain: string;
 }): Promise<number> {

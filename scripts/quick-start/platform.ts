@@ -6,9 +6,9 @@ import type { ControllerLine } from "./controller-process.ts";
 import { createParts, type Part } from "./parts.ts";
 import type { Peers } from "./prepare-peers.ts";
 import { makeRunFolder } from "./run-folder.ts";
-import { startRunnerSide, type RunnerSide } from "./runner-side.ts";
+import { startRunnerSide, type RunnerSide, type RunnerSideOptions } from "./runner-side.ts";
 
-export type PlatformOptions = {
+export type PlatformOptions = Pick<RunnerSideOptions, "spire"> & {
   readonly peers: Peers;
   readonly giteaSettings?: GiteaSettings;
   /** Variables of the controller that replace or complete ours. */
@@ -31,7 +31,7 @@ export type Cleaned = {
   readonly folders: number;
 };
 
-/** Gitea, NATS JetStream, a development Workload API and the controller, all on loopback, in one folder. */
+/** Gitea, NATS JetStream, a Workload API and the controller, all on loopback, in one folder. */
 export type Platform = AsyncDisposable &
   Omit<RunnerSide, "stop"> & {
     readonly folder: string;

@@ -1,15 +1,18 @@
-import { mkdir, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { entryFile, serialiseEntry, socketPath } from "../../controller/backends/local/workload-entry.ts";
-import { parseSpiffeId } from "../../controller/identity/spiffe-id.ts";
 import { freePort } from "../peers/free-port.ts";
 import type { RegisteredRunner } from "../peers/gitea-api/register-runner.ts";
-import { signalGroup } from "../peers/process-group.ts";
 import type { ServerProcess } from "../peers/server-process.ts";
 import { startNats, type Nats } from "../peers/start-nats.ts";
-import { startWorkloadApi } from "../workload-api/start.ts";
+import type { Spire } from "../peers/start-spire.ts";
 import { startController, type ControllerLine } from "./controller-process.ts";
 import { endExecutors } from "./end-executors.ts";
+import {
+  facadeId,
+  type SpireChoice,
+  startDevelopmentIdentities,
+  startSpireIdentities,
+  trustDomain,
+} from "./identities.ts";
 import type { Part, Parts } from "./parts.ts";
 import type { RunnerPeers } from "./prepare-peers.ts";
 import type { RunFolder } from "./run-folder.ts";
@@ -22,6 +25,8 @@ export type RunnerSideOptions = {
   readonly parts: Parts;
   /** The Gitea to work for, and as whom. */
   readonly gitea: { readonly url: string; readonly runner: RegisteredRunner };
+  /** Real SPIRE in place of the development Workload API; only as root. */
+  readonly spire?: SpireChoice;
   /** Variables of the controller that replace or complete ours. */
   readonly controller?: Readonly<Record<string, string>>;
   readonly onControllerLine?: (line: ControllerLine) => void;
@@ -29,9 +34,11 @@ export type RunnerSideOptions = {
   readonly onStep: (what: string) => void;
 };
 
-/** What it takes beside Gitea: NATS JetStream, a development Workload API and the controller, all on loopback. */
+/** What it takes beside Gitea: NATS JetStream, a Workload API and the controller, all on loopback. */
 export type RunnerSide = {
   readonly nats: Nats;
+  /** Where it was asked for. */
+  readonly spire: Spire | undefined;
   /** The controller's variables, for a second one or a restart. */
   readonly environment: Readonly<Record<string, string>>;
   /** The controller that runs now. */
@@ -41,9 +48,6 @@ export type RunnerSide = {
   /** Ends all of it, executors included; resolves to how many executors the controller had left. */
   stop(): Promise<{ readonly executors: number }>;
 };
-
-const trustDomain = "quick-start.example";
-const facadeId = parseSpiffeId(`spiffe://${trustDomain}/controller/facade`);
 
 /** Starts it in order; whatever fails on the way, nothing of it is left but files in the folder. */
 export async function startRunnerSide(options: RunnerSideOptions, signal: AbortSignal): Promise<RunnerSide> {
@@ -66,21 +70,12 @@ export async function startRunnerSide(options: RunnerSideOptions, signal: AbortS
   });
   onStep(`NATS JetStream listens on ${nats.url}`);
 
-  const workloadApiFolder = await folder.below("spiffe");
-  const workloadApi = await startWorkloadApi({ folder: workloadApiFolder, trustDomain, signal });
-  started({
-    name: "the development Workload API",
-    logFile: path.join(workloadApiFolder, "workload-api.log"),
-    exited: workloadApi.exited,
-    stop: () => workloadApi.stop(),
-    kill: () => {
-      signalGroup(workloadApi.pid, "SIGKILL");
-    },
-  });
-  const entry = { spiffeId: facadeId, uid: null };
-  await mkdir(path.dirname(entryFile(workloadApiFolder, "controller")), { recursive: true });
-  await writeFile(entryFile(workloadApiFolder, "controller"), serialiseEntry(entry));
-  onStep(`development Workload API of ${trustDomain} runs`);
+  const identities =
+    options.spire === undefined
+      ? await startDevelopmentIdentities(folder, signal)
+      : await startSpireIdentities(options.spire, folder, signal);
+  started(identities.part);
+  onStep(identities.what);
 
   const state = await folder.below("state");
   const port = await freePort();
@@ -92,7 +87,6 @@ export async function startRunnerSide(options: RunnerSideOptions, signal: AbortS
     NATS_USER: nats.user,
     NATS_PASSWORD_FILE: nats.passwordFile,
     TRUST_DOMAIN: trustDomain,
-    SPIFFE_ENDPOINT_SOCKET: `unix://${socketPath(workloadApiFolder, "controller")}`,
     RUNNER_FACADE_LISTEN: `127.0.0.1:${port}`,
     RUNNER_FACADE_URL: `https://127.0.0.1:${port}`,
     RUNNER_FACADE_SPIFFE_ID: facadeId,
@@ -100,7 +94,7 @@ export async function startRunnerSide(options: RunnerSideOptions, signal: AbortS
     POD_BACKEND: "local",
     VM_BACKEND: "local",
     LOCAL_FOLDER: state,
-    LOCAL_WORKLOAD_API_FOLDER: workloadApiFolder,
+    ...identities.environment,
     GITEA_RUNNER_BINARY: peers.giteaRunner.binary,
     HEALTH_LISTEN: `127.0.0.1:${await freePort()}`,
     ...options.controller,
@@ -108,7 +102,7 @@ export async function startRunnerSide(options: RunnerSideOptions, signal: AbortS
   let executors = 0;
   stack.defer(async () => {
     const owner = gitea.runner.uuid;
-    executors = await endExecutors({ folder: state, workloadApiFolder, owner, trustDomain });
+    executors = await endExecutors({ folder: state, identity: identities.local, owner, trustDomain });
   });
   const onLine = options.onControllerLine;
   const start = async (abort: AbortSignal, changed: Readonly<Record<string, string>> = {}) => {
@@ -134,6 +128,7 @@ export async function startRunnerSide(options: RunnerSideOptions, signal: AbortS
   let stopping: Promise<void> | undefined;
   return {
     nats,
+    spire: identities.spire,
     environment,
     controller: () => controller.running,
     restartController: async (abort, changed) => {

@@ -48,6 +48,16 @@ const forLocal = {
   GITEA_RUNNER_BINARY: "/usr/local/bin/gitea-runner",
 };
 
+const onSpire = {
+  LOCAL_FOLDER: forLocal.LOCAL_FOLDER,
+  GITEA_RUNNER_BINARY: forLocal.GITEA_RUNNER_BINARY,
+  LOCAL_IDENTITY: "spire",
+  LOCAL_SPIRE_SERVER_BINARY: "/opt/spire/bin/spire-server",
+  LOCAL_SPIRE_SERVER_SOCKET: "/run/spire-server/api.sock",
+  LOCAL_SPIRE_PARENT_ID: "spiffe://example.org/host",
+  LOCAL_SPIRE_AGENT_SOCKET: "/run/spire/api.sock",
+};
+
 function config(changes: Environment = {}): Config {
   return readConfig({ ...always, ...forPods, ...forVms, ...changes }, readFile);
 }
@@ -81,6 +91,52 @@ describe("the configuration", () => {
       { kind: "vm", runsOn: "opensandbox", capacity: 1, backlog: 1, timeoutSeconds: 14_400 },
     ]);
     assert.deepEqual([vmLabel, allowForksOnPods, logLevel], ["vm", false, "info"]);
+  });
+
+  describe("of local executors", () => {
+    const local = { ...always, POD_BACKEND: "local", VM_BACKEND: "local" };
+    const readLocal = (more: Environment) => readConfig({ ...local, ...more }, readFile).local;
+
+    it("gives them identities of the development Workload API unless it is told otherwise", () => {
+      assert.deepEqual(readLocal(forLocal)?.identity, { kind: "workload-api", folder: "/run/spiffe" });
+    });
+
+    it("gives them identities of SPIRE, with short-lived SVIDs", () => {
+      const identity = {
+        kind: "spire",
+        serverBinary: "/opt/spire/bin/spire-server",
+        serverSocket: "/run/spire-server/api.sock",
+        parentId: "spiffe://example.org/host",
+        agentSocket: "/run/spire/api.sock",
+        svidTtlSeconds: 600,
+      };
+      assert.deepEqual(readLocal(onSpire)?.identity, identity);
+      const more = {
+        LOCAL_SPIRE_SVID_TTL_SECONDS: "30",
+        LOCAL_SPIRE_AGENT_BINARY: "/opt/spire/bin/spire-agent",
+      };
+      assert.deepEqual(readLocal({ ...onSpire, ...more }), {
+        folder: "/var/lib/runner",
+        giteaRunnerBinary: "/usr/local/bin/gitea-runner",
+        identity: { ...identity, svidTtlSeconds: 30 },
+        spireAgentBinary: "/opt/spire/bin/spire-agent",
+      });
+    });
+
+    for (const name of Object.keys(onSpire).filter((one) => one.startsWith("LOCAL_SPIRE_")))
+      it(`${name} is required with SPIRE, and not looked at without`, () => {
+        assert.equal(mistakes({ ...onSpire, [name]: undefined }, local), `${name} is required`);
+        assert.ok(readLocal({ ...forLocal, [name]: "relative, and no SPIFFE ID" }));
+      });
+
+    it("demands a parent below the trust domain", () => {
+      const wrong = { ...onSpire, LOCAL_SPIRE_PARENT_ID: "spiffe://other.org/host" };
+      assert.equal(mistakes(wrong, local), "LOCAL_SPIRE_PARENT_ID: it is not below TRUST_DOMAIN");
+    });
+
+    it("knows no third way", () => {
+      assert.match(mistakes({ ...forLocal, LOCAL_IDENTITY: "vault" }, local), /^LOCAL_IDENTITY: /);
+    });
   });
 
   it("reads secrets from the files, without the line's end", () => {

@@ -21,8 +21,8 @@ export type ExecutorKeeper = {
   stateOf(name: string, file: ExecutorFile): ExecutorState;
   /** Ends what runs of it and writes down why; what had ended by itself keeps its own reason. */
   end(name: string, file: ExecutorFile, reason: string, signal: AbortSignal): Promise<void>;
-  /** Removes its registration and its files; for one of which nothing runs. */
-  discard(name: string): Promise<void>;
+  /** Removes its registration, then its files; for one of which nothing runs. */
+  discard(name: string, signal: AbortSignal): Promise<void>;
   /** From here on the executor is our child, and `exited` may be told how it ended. */
   adopt(name: string): void;
   exited(name: string, how: string): void;
@@ -87,8 +87,10 @@ export function createExecutorKeeper(parts: {
       log.info({ backend: kind, executor: name, reason: why }, "executor ended");
       changed();
     },
-    discard: async (name) => {
-      await registration.remove(name);
+    discard: async (name, signal) => {
+      const stored = await store.read(name);
+      const uid = stored.kind === "stored" ? stored.file.uid : null;
+      await registration.remove({ name, uid }, signal);
       await store.remove(name);
       children.delete(name);
     },

@@ -9,8 +9,8 @@ import type { ExecutorStore } from "./executor-store.ts";
 import { makeFolder } from "./files.ts";
 import type { LocalBackendOptions } from "./local-options.ts";
 import type { ProcessTable } from "./process-table.ts";
+import type { Registration } from "./registration.ts";
 import { startProcess } from "./start-process.ts";
-import { socketPath } from "./workload-entry.ts";
 
 export type Launch = {
   readonly name: string;
@@ -19,8 +19,7 @@ export type Launch = {
   readonly ownUids: boolean;
   readonly store: ExecutorStore;
   readonly table: ProcessTable;
-  /** Registers the executor with the Workload API. */
-  readonly register: (file: ExecutorFile) => Promise<void>;
+  readonly registration: Registration;
   readonly onExit: (how: string) => void;
 };
 
@@ -28,11 +27,11 @@ export type Launch = {
  * Starts an executor that is not there. Its file is written before the start, so that a controller that dies here
  * leaves nothing unknown, and again with the process. Two launches at a time may choose the same uid: one by one.
  */
-export async function launchExecutor(launch: Launch): Promise<ExecutorFile> {
-  const { name, request, options, store, table } = launch;
+export async function launchExecutor(launch: Launch, signal: AbortSignal): Promise<ExecutorFile> {
+  const { name, request, options, store, table, registration } = launch;
   const { metadata, environment } = request;
   const paths = store.paths(name);
-  const uid = launch.ownUids ? await freeUid(options, store, table) : null;
+  const uid = launch.ownUids ? await freeUid(launch, await registration.reservedUids(signal)) : null;
   const file = newExecutorFile(metadata, { createdAt: options.clock.now(), uid });
 
   await makeFolder(paths.folder, 0o755);
@@ -43,10 +42,10 @@ export async function launchExecutor(launch: Launch): Promise<ExecutorFile> {
   }
   await writeFile(paths.runnerConfig, runnerConfig(paths.home, options.timeoutSeconds));
   await chmod(paths.runnerConfig, 0o644);
-  await launch.register(file);
+  await registration.add({ name, spiffeId: metadata.assignment.spiffeId, uid }, signal);
 
   const { node, bootstrap, args = [] } = options.program;
-  const socket = socketPath(options.workloadApiFolder, name);
+  const socket = registration.socket(name);
   const { giteaRunnerBinary } = options;
   const place = { ...paths, socket, node, giteaRunnerBinary };
   const start = {
@@ -74,11 +73,10 @@ async function started<T>(start: () => Promise<T>): Promise<T> {
 }
 
 async function freeUid(
-  { kind, random }: LocalBackendOptions,
-  store: ExecutorStore,
-  table: ProcessTable,
+  { options: { kind, random }, store, table }: Launch,
+  reserved: ReadonlySet<number>,
 ): Promise<number> {
-  const taken = new Set(await assignedIds());
+  const taken = new Set([...reserved, ...(await assignedIds())]);
   for (const { uids } of table.living()) for (const uid of uids) taken.add(uid);
   // Also of those that have ended: their files are still there.
   for (const name of await store.names()) {

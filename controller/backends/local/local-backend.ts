@@ -16,11 +16,11 @@ import { createExecutorStore } from "./executor-store.ts";
 import { makeFolder } from "./files.ts";
 import { launchExecutor } from "./launch-executor.ts";
 import { listExecutors } from "./list-executors.ts";
+import { openRegistration } from "./local-identity.ts";
 import type { LocalBackendOptions } from "./local-options.ts";
 import { createProcessTable } from "./process-table.ts";
-import { createRegistration } from "./registration.ts";
+import { sweepRegistrations } from "./sweep-registrations.ts";
 import { watchExecutors } from "./watch-executors.ts";
-import { socketPath } from "./workload-entry.ts";
 
 const bindMs = 10_000;
 const defaultGraceMs = 5000;
@@ -28,7 +28,7 @@ const defaultGraceMs = 5000;
 export type LocalBackend = Backend & {
   /**
    * Looks after the executors until the signal is aborted: tells of changes, ends what a job left running, keeps
-   * the deadline. The executors go on without it.
+   * the deadline, removes registrations that have no executor. The executors go on without it.
    */
   run(signal: AbortSignal): Promise<void>;
 };
@@ -37,17 +37,15 @@ export type LocalBackend = Backend & {
  * Executors as child processes of this machine, which survive the controller. For the quick start and tests, never
  * for untrusted code: they share kernel, network and files with everything else. Rejects where it cannot run.
  */
-export async function createLocalBackend(given: LocalBackendOptions): Promise<LocalBackend> {
-  checkHost(process.platform, given.nodeEnv);
-  // Executors have other working folders than we, and are known by their folder's one path.
-  const options = { ...given, workloadApiFolder: path.resolve(given.workloadApiFolder) };
-  const { kind, owner, trustDomain, clock, log, workloadApiFolder } = options;
+export async function createLocalBackend(options: LocalBackendOptions): Promise<LocalBackend> {
+  checkHost(process.platform, options.nodeEnv);
+  const { kind, owner, trustDomain, clock, log } = options;
   const ownUids = options.ownUids ?? process.geteuid?.() === 0;
+  const registration = openRegistration(options.identity, { kind, owner, ownUids, clock });
   await makeFolder(path.join(options.folder, "executors"), 0o755);
+  // Executors are known by their folder's one path.
   const folder = await realpath(path.join(options.folder, "executors"));
-  if (ownUids) await checkReachable([folder, workloadApiFolder]);
-  // Throws if a socket's path is too long, with a name as long as names become in practice.
-  socketPath(workloadApiFolder, "gitea-task-1234567890-99-0123abcd");
+  if (ownUids) await checkReachable([folder, registration.folder]);
   log.warn(
     { backend: kind, ownUids },
     "jobs run as plain processes of this machine: never for untrusted code",
@@ -59,7 +57,6 @@ export async function createLocalBackend(given: LocalBackendOptions): Promise<Lo
   };
   const store = createExecutorStore(folder);
   const table = createProcessTable();
-  const registration = createRegistration(workloadApiFolder);
   const launches = createKeyedQueue();
   const wakeup = createWakeup();
   const graceMs = options.killGraceMs ?? defaultGraceMs;
@@ -70,9 +67,11 @@ export async function createLocalBackend(given: LocalBackendOptions): Promise<Lo
     return await listExecutors({ ...options, store, stateOf: (name, file) => keeper.stateOf(name, file) });
   };
 
-  const launch = async (name: string, request: ExecutorRequest): Promise<ExecutorFile> => {
-    const register = ({ uid }: ExecutorFile) =>
-      registration.add(name, request.metadata.assignment.spiffeId, uid);
+  const launch = async (
+    name: string,
+    request: ExecutorRequest,
+    signal: AbortSignal,
+  ): Promise<ExecutorFile> => {
     const onExit = (how: string) => {
       keeper.exited(name, how);
       wakeup.wake();
@@ -80,7 +79,10 @@ export async function createLocalBackend(given: LocalBackendOptions): Promise<Lo
     };
     keeper.adopt(name);
     try {
-      return await launchExecutor({ name, request, options, ownUids, store, table, register, onExit });
+      return await launchExecutor(
+        { name, request, options, ownUids, store, table, registration, onExit },
+        signal,
+      );
     } catch (error) {
       await discardUnlessStarted(name);
       throw error;
@@ -92,7 +94,8 @@ export async function createLocalBackend(given: LocalBackendOptions): Promise<Lo
     try {
       const file = await keeper.read(name);
       if (file === undefined || findMain(store.paths(name).folder, file, table) === undefined)
-        await keeper.discard(name);
+        // Whoever gave up the start does not want it to stay.
+        await keeper.discard(name, new AbortController().signal);
     } catch (error) {
       log.warn({ executor: name, error: describeError(error) }, "files of a failed start were left behind");
     }
@@ -132,7 +135,7 @@ export async function createLocalBackend(given: LocalBackendOptions): Promise<Lo
         if (!belongsTo(wanted, owner, kind))
           throw new BackendError("terminal", `${name} is for another controller or backend`);
         const there = await keeper.read(name);
-        const file = there ?? (await launches.run("", () => launch(name, request)));
+        const file = there ?? (await launches.run("", () => launch(name, request, signal)));
         const executor = {
           name,
           metadata: validMetadata(name, file, trustDomain),
@@ -150,9 +153,9 @@ export async function createLocalBackend(given: LocalBackendOptions): Promise<Lo
       await keeper.exclusively("registering", name, signal, async () => {
         const file = await keeper.read(name);
         if (file === undefined) throw new BackendError("retryable", `${name} is gone`);
-        await registration.add(name, metadata.assignment.spiffeId, file.uid);
+        await registration.add({ name, spiffeId: metadata.assignment.spiffeId, uid: file.uid }, signal);
       });
-      return { bound: await awaitSocket(socketPath(workloadApiFolder, name), bindMs, clock, signal) };
+      return { bound: await awaitSocket(registration.socket(name), bindMs, clock, signal) };
     },
     markTerminal: (name, signal) =>
       keeper.exclusively("marking", name, signal, async () => {
@@ -169,7 +172,7 @@ export async function createLocalBackend(given: LocalBackendOptions): Promise<Lo
       keeper.exclusively("deleting", name, signal, async () => {
         const file = await keeper.read(name);
         if (file !== undefined) await keeper.end(name, file, "deleted", signal);
-        await keeper.discard(name);
+        await keeper.discard(name, signal);
         if (file !== undefined) changed();
       }),
     onChange: (listener) => {
@@ -179,6 +182,11 @@ export async function createLocalBackend(given: LocalBackendOptions): Promise<Lo
         listeners.delete(own);
       };
     },
-    run: (signal) => watchExecutors({ list, tend, changed, clock, log, wakeup }, signal),
+    run: async (signal) => {
+      await Promise.all([
+        watchExecutors({ list, tend, changed, clock, log, wakeup }, signal),
+        sweepRegistrations({ registration, executors: () => store.names(), clock, log }, signal),
+      ]);
+    },
   };
 }

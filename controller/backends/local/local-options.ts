@@ -2,6 +2,7 @@ import type { BackendKind } from "../../assignment/backend-kind.ts";
 import type { Random } from "../../platform/backoff.ts";
 import type { Clock } from "../../platform/clock.ts";
 import type { Logger } from "../../platform/logger.ts";
+import type { LocalIdentity } from "./local-identity.ts";
 
 export type LocalBackendOptions = {
   /** Which label's jobs it runs. Two backends of different kinds may share one folder. */
@@ -10,8 +11,7 @@ export type LocalBackendOptions = {
   readonly trustDomain: string;
   /** The state folder; executors lie in `executors` below it. */
   readonly folder: string;
-  /** The folder of the development Workload API: entries are written there, sockets appear there. */
-  readonly workloadApiFolder: string;
+  readonly identity: LocalIdentity;
   /** What an executor runs: `node` with the bootstrap as its first argument. Other users must be able to read both. */
   readonly program: { readonly node: string; readonly bootstrap: string; readonly args?: readonly string[] };
   readonly giteaRunnerBinary: string;

@@ -19,6 +19,9 @@ export const bootstrapPackages: readonly string[] = [
 /** The folders of the repository that are part of the program, with package.json. */
 const folders = ["controller", "proto/gen"] as const;
 
+/** Makes sure of the job's identity before the claim; needs `spire-agent`. */
+const jobStarted = "scripts/gitea-job-started";
+
 export type ProgramSource = {
   /** The root of the repository. */
   readonly source: string;
@@ -27,6 +30,8 @@ export type ProgramSource = {
   /** The Node that runs it, such as `process.execPath`. */
   readonly node: string;
   readonly giteaRunnerBinary: string;
+  /** For jobs on real SPIRE: it and `gitea-job-started` come to lie on their PATH. */
+  readonly spireAgentBinary?: string;
   /** Default: `bootstrapPackages`. */
   readonly packages?: readonly string[];
 };
@@ -67,7 +72,7 @@ export async function stageProgram(from: ProgramSource): Promise<StagedProgram> 
 }
 
 async function copyProgram(
-  { source, node, giteaRunnerBinary }: ProgramSource,
+  { source, node, giteaRunnerBinary, spireAgentBinary }: ProgramSource,
   installed: readonly InstalledPackage[],
   target: string,
 ): Promise<void> {
@@ -75,6 +80,10 @@ async function copyProgram(
   await makeFolder(path.join(target, "bin"), 0o755);
   await linkProgramForOthers(node, path.join(target, "bin/node"));
   await linkProgramForOthers(giteaRunnerBinary, path.join(target, "bin/gitea-runner"));
+  if (spireAgentBinary !== undefined) {
+    await linkProgramForOthers(spireAgentBinary, path.join(target, "bin/spire-agent"));
+    await copyFileForOthers(path.join(source, jobStarted), path.join(target, "bin/gitea-job-started"));
+  }
   await copyFileForOthers(path.join(source, "package.json"), path.join(target, "package.json"));
   for (const folder of folders) await copyInside(source, target, folder);
   // What lies in a package's own node_modules is in the closure itself, if it is needed.
@@ -99,7 +108,7 @@ async function copyInside(
 
 /** Names the content: all of our own files, and what tells the versions of the others. */
 async function contentOf(
-  { source, node, giteaRunnerBinary }: ProgramSource,
+  { source, node, giteaRunnerBinary, spireAgentBinary }: ProgramSource,
   installed: readonly InstalledPackage[],
 ): Promise<string> {
   const hash = createHash("sha256");
@@ -107,11 +116,16 @@ async function contentOf(
     for (const part of parts) hash.update(`${Buffer.byteLength(part)}:`).update(part);
   };
   for (const { folder, id } of installed) add(folder, id);
-  for (const program of [node, giteaRunnerBinary]) {
+  for (const program of [
+    node,
+    giteaRunnerBinary,
+    ...(spireAgentBinary === undefined ? [] : [spireAgentBinary]),
+  ]) {
     const file = await realpath(program);
     const { size, mtimeMs } = await stat(file);
     add(file, `${size} ${mtimeMs}`);
   }
+  if (spireAgentBinary !== undefined) add(await readFile(path.join(source, jobStarted)));
   add(await readFile(path.join(source, "package.json")));
   for (const folder of folders) {
     const entries = await readdir(path.join(source, folder), { recursive: true, withFileTypes: true });

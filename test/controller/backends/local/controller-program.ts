@@ -9,7 +9,7 @@ import { anExecutorRequest } from "../../../support/backend-contract.ts";
  */
 const given = JSON.parse(process.argv[2] ?? "{}") as Pick<
   Parameters<typeof createLocalBackend>[0],
-  "kind" | "owner" | "trustDomain" | "folder" | "workloadApiFolder" | "program" | "ownUids"
+  "kind" | "owner" | "trustDomain" | "folder" | "identity" | "program" | "ownUids"
 >;
 const backend = await createLocalBackend({
   ...given,

@@ -55,7 +55,7 @@ describe("the local backend", () => {
       const home = world.homeOf(name);
       assert.deepEqual(environment, {
         ...request.environment,
-        SPIFFE_ENDPOINT_SOCKET: `unix://${socketPath(world.options.workloadApiFolder, name)}`,
+        SPIFFE_ENDPOINT_SOCKET: `unix://${socketPath(world.workloadApiFolder, name)}`,
         GITEA_RUNNER_BINARY: "/usr/bin/true",
         GITEA_RUNNER_CONFIG_FILE: path.join(path.dirname(home), "gitea-runner.yaml"),
         CI_EXECUTOR_FOLDER: path.dirname(home),
@@ -78,7 +78,7 @@ describe("the local backend", () => {
     const files = [
       world.fileOf(name),
       path.join(world.homeOf(name), "../gitea-runner.yaml"),
-      entryFile(world.options.workloadApiFolder, name),
+      entryFile(world.workloadApiFolder, name),
     ];
     for (const file of files) assert.ok(!(await readFile(file, "utf8")).includes(secret), file);
     assert.ok(!world.log.text().includes(secret));
@@ -321,8 +321,8 @@ wait
   });
 
   it("refuses a folder in which a socket's path would not fit", async () => {
-    const workloadApiFolder = `/tmp/${"d".repeat(60)}`;
-    await assert.rejects(makeLocalWorld({ ownUids: false, workloadApiFolder }), /use a shorter folder/);
+    const identity = { kind: "workload-api", folder: `/tmp/${"d".repeat(60)}` } as const;
+    await assert.rejects(makeLocalWorld({ ownUids: false, identity }), /use a shorter folder/);
   });
 });
 
@@ -352,7 +352,7 @@ describe("executors with uids of their own", () => {
     await using world = await makeLocalWorld({ ownUids: true });
     const { name } = await world.backend.create(request, signal);
     const { uid } = await world.stored(name);
-    const entry = await readFile(entryFile(world.options.workloadApiFolder, name), "utf8");
+    const entry = await readFile(entryFile(world.workloadApiFolder, name), "utf8");
     assert.deepEqual(parseEntry(entry), { spiffeId: request.metadata.assignment.spiffeId, uid });
     const modes = async (file: string) => {
       const info = await stat(file);

@@ -30,6 +30,7 @@ wait $!
 export type LocalWorld = BackendUnderTest & {
   readonly backend: LocalBackend;
   readonly options: LocalBackendOptions;
+  readonly workloadApiFolder: string;
   readonly log: RecordingLogger;
   /** A further backend over the same folder; it looks after its executors until the world ends. */
   another(overrides?: Partial<LocalBackendOptions>): Promise<LocalBackend>;
@@ -71,6 +72,7 @@ async function makeWorldIn(
   { script = standIn, ...others }: WorldOptions,
 ): Promise<LocalWorld> {
   await chmod(folder, 0o755);
+  const workloadApiFolder = path.join(folder, "wl");
   const bootstrap = path.join(folder, "bootstrap.sh");
   await writeFile(bootstrap, script);
   await chmod(bootstrap, 0o755);
@@ -80,7 +82,7 @@ async function makeWorldIn(
     owner: anExecutorMetadata().owner,
     trustDomain: testTrustDomain,
     folder: path.join(folder, "state"),
-    workloadApiFolder: path.join(folder, "wl"),
+    identity: { kind: "workload-api", folder: workloadApiFolder },
     program: { node: "/bin/sh", bootstrap },
     giteaRunnerBinary: "/usr/bin/true",
     timeoutSeconds: 3600,
@@ -116,6 +118,7 @@ async function makeWorldIn(
   return {
     backend: await another(),
     options,
+    workloadApiFolder,
     log,
     another,
     stopLooking,
@@ -129,8 +132,8 @@ async function makeWorldIn(
     },
     ofOwner: (owner) => another({ owner }),
     makeBindable: async (name) => {
-      const socket = socketPath(options.workloadApiFolder, name);
-      await until(() => exists(entryFile(options.workloadApiFolder, name)));
+      const socket = socketPath(workloadApiFolder, name);
+      await until(() => exists(entryFile(workloadApiFolder, name)));
       await mkdir(path.dirname(socket), { recursive: true });
       const server = createServer().listen(socket);
       sockets.push(server);
@@ -147,7 +150,7 @@ async function makeWorldIn(
     },
     running: (name) => runningWith(markOf(name)),
     remains: async (name) => {
-      const files = [path.dirname(fileOf(name)), entryFile(options.workloadApiFolder, name)];
+      const files = [path.dirname(fileOf(name)), entryFile(workloadApiFolder, name)];
       const there = await Promise.all(files.map(async (file) => ((await exists(file)) ? [file] : [])));
       return [...(await runningWith(markOf(name))), ...there.flat()];
     },

@@ -30,8 +30,9 @@ describe("the staged program", () => {
       write(`${at}/index.js`, `module.exports = "${name} ${version}";`),
     ]);
   };
-  const stage = () =>
+  const stage = (more: { readonly spireAgentBinary?: string } = {}) =>
     stageProgram({
+      ...more,
       source,
       target,
       node: process.execPath,
@@ -107,6 +108,24 @@ describe("the staged program", () => {
     assert.equal(await readFile(first.bootstrap, "utf8"), text);
     await installed("node_modules/c", "2.0.1");
     assert.notEqual((await stage()).folder, second.folder);
+  });
+
+  it("has, for jobs on real SPIRE, the agent's program and the check of the job's identity", async () => {
+    const without = await stage();
+    assert.equal(await exists(path.join(without.folder, "bin/gitea-job-started")), false);
+    await write("spire-agent", "#!/bin/sh\necho agent\n");
+    await chmod(path.join(source, "spire-agent"), 0o700);
+    await write("scripts/gitea-job-started", "#!/bin/sh\necho started\n");
+    await chmod(path.join(source, "scripts/gitea-job-started"), 0o700);
+    const first = await stage({ spireAgentBinary: path.join(source, "spire-agent") });
+    assert.equal((await run(path.join(first.folder, "bin/spire-agent"))).stdout, "agent\n");
+    assert.equal((await run(path.join(first.folder, "bin/gitea-job-started"))).stdout, "started\n");
+    assert.equal((await stat(path.join(first.folder, "bin/gitea-job-started"))).mode & 0o777, 0o755);
+    await write("scripts/gitea-job-started", "#!/bin/sh\necho changed\n");
+    assert.notEqual(
+      (await stage({ spireAgentBinary: path.join(source, "spire-agent") })).folder,
+      first.folder,
+    );
   });
 
   it("leaves nothing half done when a file is missing", async () => {

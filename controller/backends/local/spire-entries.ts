@@ -1,0 +1,98 @@
+import { z } from "zod";
+import { BackendError } from "../backend.ts";
+import { askSpireServer, type SpireServer } from "./spire-command.ts";
+
+/** A registration entry of SPIRE: whoever has all of the selectors, and runs below the parent, gets the ID. */
+export type SpireEntry = {
+  readonly id: string;
+  readonly spiffeId: string;
+  readonly parentId: string;
+  /** As in `unix:uid:60600`. */
+  readonly selectors: readonly string[];
+};
+
+export type NewSpireEntry = SpireEntry & {
+  /** The server's default unless given. */
+  readonly x509TtlSeconds?: number;
+};
+
+/** The entries of a SPIRE server. All calls reject with BackendError. */
+export type SpireEntries = {
+  /** Creates an entry; `exists` is the id of one with the same SPIFFE ID, parent and selectors that is there already. */
+  create(
+    entry: NewSpireEntry,
+    signal: AbortSignal,
+  ): Promise<{ readonly kind: "created" } | { readonly kind: "exists"; readonly id: string }>;
+  /** An entry that is gone is no error. */
+  remove(id: string, signal: AbortSignal): Promise<void>;
+  /** Those below one parent. */
+  below(parentId: string, signal: AbortSignal): Promise<readonly SpireEntry[]>;
+};
+
+// https://github.com/grpc/grpc/blob/master/doc/statuscodes.md
+const ok = 0;
+const invalidArgument = 3;
+const notFound = 5;
+const alreadyExists = 6;
+
+const status = z.object({ code: z.number(), message: z.string() });
+const id = z.object({ trust_domain: z.string(), path: z.string() });
+const entry = z.object({
+  id: z.string(),
+  spiffe_id: id,
+  parent_id: id,
+  selectors: z.array(z.object({ type: z.string(), value: z.string() })),
+});
+const listed = z.object({ entries: z.array(entry) });
+const created = z.object({ results: z.tuple([z.object({ status, entry: entry.nullable() })]) });
+const deleted = z.object({ results: z.tuple([z.object({ status })]) });
+
+export function createSpireEntries(server: SpireServer): SpireEntries {
+  const ask = async <T>(schema: z.ZodType<T>, command: readonly string[], signal: AbortSignal) =>
+    schema.parse(await askSpireServer(server, command, signal));
+  return {
+    create: async (wanted, signal) => {
+      const { x509TtlSeconds: ttl } = wanted;
+      const command = ["entry", "create", "-entryID", wanted.id, "-spiffeID", wanted.spiffeId];
+      command.push(
+        "-parentID",
+        wanted.parentId,
+        ...wanted.selectors.flatMap((selector) => ["-selector", selector]),
+      );
+      if (ttl !== undefined) command.push("-x509SVIDTTL", String(ttl));
+      // The exit code is 0 whatever became of the entry.
+      const [result] = (await ask(created, command, signal)).results;
+      switch (result.status.code) {
+        case ok:
+          return { kind: "created" };
+        case alreadyExists:
+          return { kind: "exists", id: result.entry?.id ?? "" };
+        default:
+          throw refusal(`registering ${wanted.spiffeId}`, result.status);
+      }
+    },
+    remove: async (entryId, signal) => {
+      const [result] = (await ask(deleted, ["entry", "delete", "-entryID", entryId], signal)).results;
+      const { code } = result.status;
+      if (code !== ok && code !== notFound) throw refusal(`deleting the entry ${entryId}`, result.status);
+    },
+    below: async (parentId, signal) => {
+      const { entries } = await ask(listed, ["entry", "show", "-parentID", parentId], signal);
+      return entries.map((found) => ({
+        id: found.id,
+        spiffeId: idText(found.spiffe_id),
+        parentId: idText(found.parent_id),
+        selectors: found.selectors.map(({ type, value }) => `${type}:${value}`),
+      }));
+    },
+  };
+}
+
+function idText({ trust_domain: trustDomain, path }: z.infer<typeof id>): string {
+  return `spiffe://${trustDomain}${path}`;
+}
+
+function refusal(doing: string, { code, message }: z.infer<typeof status>): BackendError {
+  const kind = code === invalidArgument ? "terminal" : "retryable";
+  return new BackendError(kind, `${doing}: SPIRE refuses with code ${code}: ${message}`);
+}
