@@ -42,7 +42,7 @@ export type RunnerServiceOptions = Omit<UpdateTaskOptions, "change" | "gitea"> &
   readonly readTask: (compressedTask: Uint8Array) => Promise<Task>;
   /** Called for each call that was refused, not for one that was only put off. */
   readonly onRefused: (call: RefusedCall) => void;
-  /** Called when the caller has heard that it will never be needed again. */
+  /** Called just before the caller hears that its task is over, or that it will never be needed again. */
   readonly onOver: (context: HandlerContext) => void;
   readonly log: Logger;
 };
@@ -119,9 +119,9 @@ export function createRunnerService(options: RunnerServiceOptions): ServiceImpl<
             updateTask(caller, record, request, deadline),
           );
           if (ended !== undefined) log.info({ assignment: caller.assignmentId, result: ended }, "task over");
-          // Only the answer to a task that is over goes without.
-          if (logRows === undefined) options.onOver(context);
-          else context.responseHeader.set(callHeaders.logRows, String(logRows));
+          if (logRows !== undefined) context.responseHeader.set(callHeaders.logRows, String(logRows));
+          // A task that was over before has no rows to tell of.
+          if (ended !== undefined || logRows === undefined) options.onOver(context);
           return answer;
         }),
       ),

@@ -10,7 +10,7 @@ import { parseSpiffeId } from "../../../controller/identity/spiffe-id.ts";
 import { systemClock } from "../../../controller/platform/clock.ts";
 import { exactly } from "../../../controller/spiffe/authorize.ts";
 import { createTlsDialer } from "../../../controller/spiffe/tls-client.ts";
-import { createTlsServer } from "../../../controller/spiffe/tls-server.ts";
+import { createTlsServer, type TlsServer } from "../../../controller/spiffe/tls-server.ts";
 import { Result, RunnerService } from "../../../proto/gen/runner/v1/runner_pb.ts";
 import { settle } from "../../fakes/fake-clock.ts";
 import { anAssignment } from "../../support/builders.ts";
@@ -44,6 +44,7 @@ describe("the facade over TLS and HTTP/2", () => {
   let ca: TestCa;
   let stranger: TestCa;
   let facade: FacadeUnderTest;
+  let tls: TlsServer;
   let port: number;
   let refusedPeers: string[];
   let resources: AsyncDisposableStack;
@@ -56,11 +57,11 @@ describe("the facade over TLS and HTTP/2", () => {
     facade = createFacadeUnderTest();
     refusedPeers = [];
     const source = createSettableSource(asSvid(facadeId, await issueLeaf(ca, facadeId), ca));
-    const tls = createTlsServer({
+    tls = createTlsServer({
       source,
       clock: systemClock,
       onRefused: ({ reason }) => refusedPeers.push(reason),
-      limits: { closeGraceMs: 0 },
+      limits: { closeGraceMs: 200 },
     });
     resources.use(tls);
     tls.server.on(
@@ -225,6 +226,22 @@ describe("the facade over TLS and HTTP/2", () => {
     const { ackIndex } = await client.updateLog({ taskId: mine.taskId, index: 0n, rows: [{ content }] });
     assert.equal(ackIndex, 1n);
   });
+
+  for (const [what, call] of [
+    ["its task is over", { result: Result.SUCCESS }],
+    ["it is superseded", { instance: "bootstrap-instance-2" }],
+  ] as const)
+    it(`ends the session of an executor that has heard that ${what}, after the answer`, async () => {
+      await (await connect(mine.spiffeId)).updateTask({ state: { id: mine.taskId } });
+      const ended = Promise.withResolvers<void>();
+      tls.server.once("session", (session) => session.once("close", () => ended.resolve()));
+      const client = await connect(mine.spiffeId, "instance" in call ? { instance: call.instance } : {});
+      const result = "result" in call ? call.result : Result.UNSPECIFIED;
+      const answer = await outcome(client.updateTask({ state: { id: mine.taskId, result } }));
+      assert.equal(answer, "result" in call ? "ok" : "Unauthenticated");
+      await ended.promise;
+      assert.equal(tls.sessions(), 1);
+    });
 
   it("does not lose a result whose caller hangs up in the middle", async () => {
     const client = await connect(mine.spiffeId);

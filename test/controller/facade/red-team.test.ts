@@ -84,7 +84,7 @@ describe("an attack on the facade", () => {
       source,
       clock: systemClock,
       onRefused: (peer) => refusals.push(peer),
-      limits: { closeGraceMs: 0 },
+      limits: { closeGraceMs: 200 },
     });
     resources.use(server);
     const { server: http } = server;
