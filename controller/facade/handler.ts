@@ -4,17 +4,22 @@ import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { RunnerService } from "../../proto/gen/runner/v1/runner_pb.ts";
 import { actionsPath, callHeaders } from "../assignment/executor-call.ts";
 import { isVerified, type Peer } from "./admit.ts";
+import { createLargeBodies } from "./large-bodies.ts";
 import { createRunnerService, type RunnerServiceOptions } from "./runner-service.ts";
 
 /** A whole backlog of log rows may come in one call after an outage. */
 const maxBodyBytes = 64 * 1024 * 1024;
-/** A body is read before its call is judged: of somebody without a capability only as much as a claim has. */
-const maxStrangersBodyBytes = 64 * 1024;
+/** A body is read before its call is judged: of anybody but a live attempt's executor only as much as a claim has. */
+const maxSmallBodyBytes = 64 * 1024;
 
 const peerKey = createContextKey<Peer | undefined>(undefined, { description: "peer of the session" });
 const overKey = createContextKey<() => void>(() => undefined, { description: "the session may end" });
 
-export type FacadeHandlerOptions = Omit<RunnerServiceOptions, "peerOf" | "onOver"> & {
+const workKey = createContextKey<(work: Promise<unknown>) => void>(() => undefined, {
+  description: "hears what a call does",
+});
+
+export type FacadeHandlerOptions = Omit<RunnerServiceOptions, "peerOf" | "onOver" | "onWork"> & {
   /** Must not throw: that would end the process, not the call. */
   readonly peerOf: (session: Http2Session | undefined) => Peer;
   /** Ends a session whose executor is not needed any more; its answer is still on its way. */
@@ -32,7 +37,11 @@ export function createFacadeHandler(
     onOver: (context) => {
       context.values.get(overKey)();
     },
+    onWork: (context, work) => {
+      context.values.get(workKey)(work);
+    },
   });
+  const works = new WeakMap<object, Promise<unknown>>();
   const adapter = (readMaxBytes: number) =>
     connectNodeAdapter({
       routes: (router) => router.service(RunnerService, service),
@@ -47,14 +56,31 @@ export function createFacadeHandler(
         values.set(overKey, () => {
           if (session !== undefined) endSoon(session);
         });
+        values.set(workKey, (work) => void works.set(request, work));
         return values;
       },
     });
-  const forExecutors = adapter(maxBodyBytes);
-  const forStrangers = adapter(maxStrangersBodyBytes);
+  const withLargeBody = adapter(maxBodyBytes);
+  const withSmallBody = adapter(maxSmallBodyBytes);
+  const largeBodies = createLargeBodies();
+  /** The assignment that a call is proved to be of. */
+  const provedAssignment = (request: Http2ServerRequest): string | undefined => {
+    const peer = peerOf(sessionOf(request));
+    const headers = headersOf(request);
+    const id = headers.get(callHeaders.assignmentId) ?? "";
+    const proved = peer.ok && isVerified(keyRing, peer, headers);
+    return proved && options.assignments.resolve(id, peer.id) !== undefined ? id : undefined;
+  };
   return (request, response) => {
-    const known = isVerified(keyRing, peerOf(sessionOf(request)), headersOf(request));
-    return known ? forExecutors(request, response) : forStrangers(request, response);
+    const id = provedAssignment(request);
+    const giveBack = id === undefined ? undefined : largeBodies.take(id);
+    if (giveBack === undefined) return withSmallBody(request, response);
+    request.stream.once("close", () => {
+      // A call goes on without its caller, and holds its body as long.
+      const work = works.get(request) ?? Promise.resolve();
+      work.then(giveBack, giveBack);
+    });
+    return withLargeBody(request, response);
   };
 }
 

@@ -44,6 +44,8 @@ export type RunnerServiceOptions = Omit<UpdateTaskOptions, "change" | "gitea"> &
   readonly onRefused: (call: RefusedCall) => void;
   /** Called just before the caller hears that its task is over, or that it will never be needed again. */
   readonly onOver: (context: HandlerContext) => void;
+  /** Called with what a call does, which may outlast its caller; until it settles the call's body is in memory. */
+  readonly onWork: (context: HandlerContext, work: Promise<unknown>) => void;
   readonly log: Logger;
 };
 
@@ -81,7 +83,9 @@ export function createRunnerService(options: RunnerServiceOptions): ServiceImpl<
   };
   const serve = async <T>(context: HandlerContext, work: () => Promise<T> | T): Promise<T> => {
     try {
-      return await work();
+      const working = (async () => work())();
+      options.onWork(context, working);
+      return await working;
     } catch (error) {
       refused(context, error);
       throw error;

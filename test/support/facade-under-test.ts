@@ -54,7 +54,7 @@ export function withHeaders(headers: Readonly<Record<string, string>>): Intercep
 }
 
 export type FacadeUnderTest = {
-  readonly options: Omit<RunnerServiceOptions, "peerOf" | "onOver">;
+  readonly options: Omit<RunnerServiceOptions, "peerOf" | "onOver" | "onWork">;
   readonly refused: readonly RefusedCall[];
   /** How often somebody heard that it is not needed any more, without a network. */
   readonly over: () => number;
@@ -106,6 +106,7 @@ export function createFacadeUnderTest(): FacadeUnderTest {
   const service = createRunnerService({
     ...options,
     onOver: () => void over++,
+    onWork: () => undefined,
     peerOf: ({ requestHeader }) => {
       const id = requestHeader.get(peerHeader);
       return id === null ? undefined : { ok: true, id };

@@ -306,6 +306,66 @@ describe("an attack on the facade", () => {
       await untouched();
     });
 
+  it("by an executor that sends many large bodies at once is let send four of them", async () => {
+    const client = connect(await issueLeaf(ca, attacker.spiffeId), { assignment: attacker });
+    await client.updateTask({ state: { id: attacker.taskId } });
+    const release = facade.gitea.hold("updateLog");
+    const content = "x".repeat(1024 * 1024);
+    const request = { taskId: attacker.taskId, index: 0n, rows: [{ content }] };
+    const outcomes: string[] = [];
+    const calls = Array.from({ length: 10 }, async () => {
+      try {
+        await client.updateLog(request);
+        outcomes.push("ok");
+      } catch (error) {
+        outcomes.push(Code[ConnectError.from(error).code] ?? "");
+      }
+    });
+    while (outcomes.length < 6) await settle();
+    assert.deepEqual(new Set(outcomes), new Set(["ResourceExhausted"]));
+    release();
+    await Promise.all(calls);
+    assert.equal(outcomes.filter((how) => how === "ok").length, 4);
+    // Room again, as soon as they are through.
+    assert.equal((await client.updateLog(request)).ackIndex, 1n);
+    assert.equal(facade.record(victim).phase.name, "claimed");
+  });
+
+  it("by an executor that hangs up on each large body has no more of them in memory for it", async () => {
+    const client = connect(await issueLeaf(ca, attacker.spiffeId), { assignment: attacker });
+    await client.updateTask({ state: { id: attacker.taskId } });
+    const release = facade.gitea.hold("updateLog");
+    const content = "x".repeat(1024 * 1024);
+    const request = { taskId: attacker.taskId, index: 0n, rows: [{ content }] };
+    // The first one is with Gitea, the others wait behind it, also when nobody waits for their answers any more.
+    for (let sent = 0; sent < 4; sent++) {
+      const hangUp = new AbortController();
+      const call = client.updateLog(request, { signal: hangUp.signal }).catch(() => undefined);
+      // Behind its body on the same session: an answer shows that the body was read.
+      await client.declare({});
+      hangUp.abort();
+      await call;
+    }
+    await assert.rejects(
+      client.updateLog(request),
+      (error) => ConnectError.from(error).code === Code.ResourceExhausted,
+    );
+    release();
+    while ((await client.updateLog(request).catch(() => undefined)) === undefined) await settle();
+  });
+
+  for (const [what, init] of [
+    ["a task that is not known", { assignment: anAssignment({ taskId: 99n }) }],
+    ["another's task", { assignment: attacker, assignmentId: victim.id }],
+  ] as const)
+    it(`with a capability for ${what} may send no large body`, async () => {
+      const client = connect(await issueLeaf(ca, anAssignment(init.assignment).spiffeId), init);
+      const content = "x".repeat(1024 * 1024);
+      const call = client.updateLog({ taskId: 99n, index: 0n, rows: [{ content }] });
+      await assert.rejects(call, (error) => ConnectError.from(error).code === Code.ResourceExhausted);
+      await untouched();
+    });
+
   it("by hundreds of connections that say nothing keeps no executor out that is there", async () => {
     const flood = Array.from({ length: 400 }, () => net.connect(port, "127.0.0.1"));
     for (const socket of flood) socket.on("error", () => undefined);
