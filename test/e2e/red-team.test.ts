@@ -36,7 +36,7 @@ const walk = (folder, depth) => {
   for (const entry of entries) {
     const file = path.join(folder, entry.name);
     if (entry.isDirectory() && !/node_modules|program|gitea$/.test(entry.name)) walk(file, depth + 1);
-    if (entry.isFile() && /token|keys|password|executor\.json|\.runner$|^log$|controller\.log|ca-key|\.key$/.test(entry.name))
+    if (entry.isFile() && /token|keys|password|executor\.json|\.runner$|^log$|controller\.log|authority\.json|\.key$/.test(entry.name))
       attempt(file, () => fs.readFileSync(file));
     if (entry.isFile()) attempt("to write " + file, () => fs.closeSync(fs.openSync(file, "a")));
     if (entry.isSocket() && "unix://" + file !== process.env.SPIFFE_ENDPOINT_SOCKET) sockets.push(file);
