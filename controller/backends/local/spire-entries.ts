@@ -37,19 +37,27 @@ const alreadyExists = 6;
 
 const status = z.object({ code: z.number(), message: z.string() });
 const id = z.object({ trust_domain: z.string(), path: z.string() });
-const entry = z.object({
+const entryForm = z.object({
   id: z.string(),
   spiffe_id: id,
   parent_id: id,
   selectors: z.array(z.object({ type: z.string(), value: z.string() })),
 });
-const listed = z.object({ entries: z.array(entry) });
-const created = z.object({ results: z.tuple([z.object({ status, entry: entry.nullable() })]) });
-const deleted = z.object({ results: z.tuple([z.object({ status })]) });
+const listed = z.object({ entries: z.array(entryForm) });
+const changed = z.object({ results: z.tuple([z.object({ status })]) });
 
 export function createSpireEntries(server: SpireServer): SpireEntries {
   const ask = async <T>(schema: z.ZodType<T>, command: readonly string[], signal: AbortSignal) =>
     schema.parse(await askSpireServer(server, command, signal));
+  const below: SpireEntries["below"] = async (parentId, signal) => {
+    const { entries } = await ask(listed, ["entry", "show", "-parentID", parentId], signal);
+    return entries.map((found) => ({
+      id: found.id,
+      spiffeId: idText(found.spiffe_id),
+      parentId: idText(found.parent_id),
+      selectors: found.selectors.map(({ type, value }) => `${type}:${value}`),
+    }));
+  };
   return {
     create: async (wanted, signal) => {
       const { x509TtlSeconds: ttl } = wanted;
@@ -61,31 +69,33 @@ export function createSpireEntries(server: SpireServer): SpireEntries {
       );
       if (ttl !== undefined) command.push("-x509SVIDTTL", String(ttl));
       // The exit code is 0 whatever became of the entry.
-      const [result] = (await ask(created, command, signal)).results;
+      const [result] = (await ask(changed, command, signal)).results;
       switch (result.status.code) {
         case ok:
           return { kind: "created" };
-        case alreadyExists:
-          return { kind: "exists", id: result.entry?.id ?? "" };
+        case alreadyExists: {
+          // The program shows the entry that was asked for in place of the one that exists.
+          const there = (await below(wanted.parentId, signal)).find((other) => isSimilar(other, wanted));
+          if (there !== undefined) return { kind: "exists", id: there.id };
+          throw refusal(`registering ${wanted.spiffeId}`, result.status);
+        }
         default:
           throw refusal(`registering ${wanted.spiffeId}`, result.status);
       }
     },
     remove: async (entryId, signal) => {
-      const [result] = (await ask(deleted, ["entry", "delete", "-entryID", entryId], signal)).results;
+      const [result] = (await ask(changed, ["entry", "delete", "-entryID", entryId], signal)).results;
       const { code } = result.status;
       if (code !== ok && code !== notFound) throw refusal(`deleting the entry ${entryId}`, result.status);
     },
-    below: async (parentId, signal) => {
-      const { entries } = await ask(listed, ["entry", "show", "-parentID", parentId], signal);
-      return entries.map((found) => ({
-        id: found.id,
-        spiffeId: idText(found.spiffe_id),
-        parentId: idText(found.parent_id),
-        selectors: found.selectors.map(({ type, value }) => `${type}:${value}`),
-      }));
-    },
+    below,
   };
+}
+
+/** What makes two entries the same in the server's eyes. */
+function isSimilar(a: SpireEntry, b: SpireEntry): boolean {
+  const selectors = (entry: SpireEntry) => JSON.stringify(entry.selectors.toSorted());
+  return a.spiffeId === b.spiffeId && a.parentId === b.parentId && selectors(a) === selectors(b);
 }
 
 function idText({ trust_domain: trustDomain, path }: z.infer<typeof id>): string {

@@ -45,6 +45,13 @@ describe("finding a peer", () => {
     assert.match(await messageOf({ NATS_SERVER_BINARY: "missing" }), /NATS_SERVER_BINARY.*not on PATH/s);
   });
 
+  it("reads the version of one that tells it on stderr, as SPIRE does", async () => {
+    const binary = await tools.script("agent", "echo 1.2.3 >&2");
+    const environment = { ...tools.environment, SPIRE_AGENT_BINARY: binary };
+    const expected = { name: "spire-agent", version: "1.2.3", binary, source: "environment" };
+    assert.deepEqual(await preparePeer("spire-agent", { environment }, soon()), expected);
+  });
+
   it("passes over another version on PATH, and builds", async () => {
     const { version } = await readPin("nats-server");
     await tools.script("nats-server", "echo nats-server: v0.0.1");

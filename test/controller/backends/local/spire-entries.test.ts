@@ -29,14 +29,22 @@ describe("entries of a SPIRE server", () => {
   async function saying(answer: unknown, ...more: readonly string[]) {
     const serverBinary = path.join(folder, "spire-server");
     const text = typeof answer === "string" ? answer : JSON.stringify(answer);
-    const lines = ["#!/bin/sh", `printf '%s\\n' "$@" > ${folder}/asked`, `echo '${text}'`, ...more];
+    const list = JSON.stringify({ entries: [theirs], next_page_token: "" });
+    const lines = [
+      "#!/bin/sh",
+      `printf '%s\\n' "$@" > ${folder}/asked`,
+      `if [ "$2" = show ] && [ -e ${folder}/has-entries ]; then echo '${list}'; exit; fi`,
+      `echo '${text}'`,
+      ...more,
+    ];
     await writeFile(serverBinary, `${lines.join("\n")}\n`);
     await chmod(serverBinary, 0o755);
     return createSpireEntries({ serverBinary, serverSocket: "/run/server.sock" });
   }
   const asked = async () => (await readFile(path.join(folder, "asked"), "utf8")).trim().split("\n").join(" ");
   const result = (code: number, message = "") => ({
-    results: [{ status: { code, message }, entry: code === 6 ? theirs : null }],
+    // Whatever exists, the program shows the entry that it was asked to create.
+    results: [{ status: { code, message }, entry: { ...theirs, id: entry.id } }],
   });
   const theirs = {
     id: "theirs",
@@ -57,9 +65,13 @@ describe("entries of a SPIRE server", () => {
     );
   });
 
-  it("exist already under the id that the server tells", async () => {
+  it("exist already under another id, which only the list tells", async () => {
     const entries = await saying(result(6, "similar entry already exists"));
-    assert.deepEqual(await entries.create(entry, signal), { kind: "exists", id: "theirs" });
+    await writeFile(path.join(folder, "has-entries"), "");
+    const similar = { ...entry, selectors: ["unix:uid:60600"] };
+    assert.deepEqual(await entries.create(similar, signal), { kind: "exists", id: "theirs" });
+    // It was there, and is gone again.
+    await assert.rejects(entries.create(entry, signal), failed("retryable", /code 6: similar entry/));
   });
 
   it("are refused in the answer, though the exit code is 0", async () => {
