@@ -3,6 +3,7 @@ import { awaitJobs, awaitRun } from "../../scripts/peers/gitea-api/await-run.ts"
 import { createRepository, pushFiles, type Repository } from "../../scripts/peers/gitea-api/repository.ts";
 import { readJobLog, type WorkflowJob } from "../../scripts/peers/gitea-api/runs.ts";
 import { createReport } from "../../scripts/peers/report.ts";
+import { prepareSpire } from "../../scripts/peers/start-spire.ts";
 import type { ControllerLine } from "../../scripts/quick-start/controller-process.ts";
 import { startPlatform, type Platform, type PlatformOptions } from "../../scripts/quick-start/platform.ts";
 import { preparePeers } from "../../scripts/quick-start/prepare-peers.ts";
@@ -26,8 +27,8 @@ export type PushedRun = {
   log(job: WorkflowJob): Promise<readonly string[]>;
 };
 
-/** The first time, Gitea is compiled. */
-const startMs = 30 * 60_000;
+/** The first time, Gitea is compiled, and SPIRE where it is asked for. */
+const startMs = 60 * 60_000;
 const jobsMs = 90_000;
 const lineMs = 60_000;
 
@@ -45,12 +46,17 @@ export function usePlatform(
   before("start Gitea, NATS and the controller", async function () {
     this.timeout(startMs);
     const signal = AbortSignal.timeout(startMs);
-    const peers = await preparePeers(createReport(), signal);
+    const report = createReport();
+    const peers = await preparePeers(report, signal);
+    const spire =
+      options.spire === undefined
+        ? {}
+        : { spire: { peers: await prepareSpire(report, signal), ...options.spire } };
     const onControllerLine = (line: ControllerLine) => {
       lines.push(line);
       for (const hear of waiting) hear(line);
     };
-    started = await startPlatform({ ...options, peers, onControllerLine }, signal);
+    started = await startPlatform({ ...options, ...spire, peers, onControllerLine }, signal);
   });
   afterEach("tell what the controller logged", function () {
     if (this.currentTest?.state !== "failed") return;
