@@ -7,6 +7,8 @@ import type { Executor } from "../backends/backend.ts";
 export type Seen = {
   readonly record?: AssignmentRecord;
   readonly executors: readonly Executor[];
+  /** The names of executors that are there, but whose metadata does not hold: whose they are is not known. */
+  readonly unreadable: readonly string[];
 };
 
 export type Step =
@@ -25,19 +27,26 @@ export type Step =
  * What is to be done about an assignment, in this order; the world is looked at again afterwards. An assignment
  * without a claim is the worker's, but for executors of other attempts than the current one; while none has begun,
  * an executor that lives is one whose record was lost, and the worker goes on with it. An executor without a record
- * counts as claimed.
+ * counts as claimed. One that cannot be read counts as alive: what it is, and whether it runs, nobody can tell.
  */
-export function nextSteps({ record, executors }: Seen, now: number, times: Times): readonly Step[] {
+export function nextSteps(
+  { record, executors, unreadable }: Seen,
+  now: number,
+  times: Times,
+): readonly Step[] {
   const phase = record?.phase;
+  const hidden = unreadable.some((name) => name === currentName(record));
   switch (phase?.name) {
     case "queued":
       return deletes(executors.filter(({ state }) => state.phase === "ended"));
     case "starting":
       return others(record, executors);
     case "claimed":
-      return [...others(record, executors), ...claimedSteps(current(record, executors))];
-    case "finished":
-      return finishedSteps(phase, executors, now - phase.at >= times.terminalGraceMs);
+      return [...others(record, executors), ...(hidden ? [] : claimedSteps(current(record, executors)))];
+    case "finished": {
+      const steps = finishedSteps(phase, executors, now - phase.at >= times.terminalGraceMs);
+      return hidden ? steps.filter((step) => step.do !== "forget") : steps;
+    }
     case undefined:
       return unknownSteps(executors, now, times);
     default:
@@ -56,10 +65,13 @@ function deletes(executors: readonly Executor[]): readonly Step[] {
 }
 
 function current(record: AssignmentRecord | undefined, executors: readonly Executor[]): Executor | undefined {
-  const attempt = record === undefined ? undefined : currentAttempt(record);
-  if (record === undefined || attempt === undefined) return undefined;
-  const name = executorName(record.assignment, attempt);
+  const name = currentName(record);
   return executors.find((executor) => executor.name === name);
+}
+
+function currentName(record: AssignmentRecord | undefined): string | undefined {
+  const attempt = record === undefined ? undefined : currentAttempt(record);
+  return record === undefined || attempt === undefined ? undefined : executorName(record.assignment, attempt);
 }
 
 function claimedSteps(executor: Executor | undefined): readonly Step[] {

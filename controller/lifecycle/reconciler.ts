@@ -85,8 +85,7 @@ export function createReconciler(options: ReconcilerOptions): Reconciler {
   /** The executors of one assignment, read after its record, so that a claim that is just made is not missed. */
   const look = async (id: string, signal: AbortSignal) => {
     const record = assignments.get(id)?.record;
-    const { executors } = await backend.list(signal);
-    return seen(id, record, executors);
+    return seen(id, record, await backend.list(signal));
   };
 
   const settle = (assignment: Assignment, signal: AbortSignal) =>
@@ -112,7 +111,8 @@ export function createReconciler(options: ReconcilerOptions): Reconciler {
   };
 
   const pass = async (signal: AbortSignal) => {
-    const { executors, invalid } = await list(signal);
+    const listed = await list(signal);
+    const { executors, invalid } = listed;
     holdSlots(executors);
     holdInvalid(slots, invalid, log);
     const known = new Map<string, Assignment>();
@@ -121,7 +121,7 @@ export function createReconciler(options: ReconcilerOptions): Reconciler {
     for (const { metadata } of executors) known.set(metadata.assignment.id, metadata.assignment);
     const unsettled = [...known.values()].filter(
       // Spares the actors of assignments that run as they should.
-      ({ id }) => nextSteps(seen(id, assignments.get(id)?.record, executors), clock.now(), times).length > 0,
+      ({ id }) => nextSteps(seen(id, assignments.get(id)?.record, listed), clock.now(), times).length > 0,
     );
     await Promise.all(unsettled.map((assignment) => settleSafely(assignment, signal)));
     passedAt = clock.now();
@@ -169,12 +169,15 @@ export function createReconciler(options: ReconcilerOptions): Reconciler {
   return { pass, run, passedAt: () => passedAt };
 }
 
+type Listed = Awaited<ReturnType<Backend["list"]>>;
+
 /** Stands before the names of executors that belong to no assignment. */
 const invalidPrefix = "invalid/";
 
-function seen(id: string, record: AssignmentRecord | undefined, executors: readonly Executor[]): Seen {
-  const mine = executors.filter(({ metadata }) => metadata.assignment.id === id);
-  return record === undefined ? { executors: mine } : { record, executors: mine };
+function seen(id: string, record: AssignmentRecord | undefined, listed: Listed): Seen {
+  const executors = listed.executors.filter(({ metadata }) => metadata.assignment.id === id);
+  const there = { executors, unreadable: listed.invalid.map(({ name }) => name) };
+  return record === undefined ? there : { record, ...there };
 }
 
 /** What does not validate is reported and takes a slot as long as it is there, and stops nothing. */

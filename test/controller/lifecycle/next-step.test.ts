@@ -42,8 +42,14 @@ const finished = (what: { number?: number; claimed?: boolean } = {}): Phase => (
   at: testStart,
 });
 
-function steps(phase: Phase | undefined, executors: readonly Executor[], afterMs = 0): readonly string[] {
-  const seen: Seen = phase === undefined ? { executors } : { record: aRecord({ phase }), executors };
+function steps(
+  phase: Phase | undefined,
+  executors: readonly Executor[],
+  afterMs = 0,
+  unreadable: readonly string[] = [],
+): readonly string[] {
+  const there = { executors, unreadable };
+  const seen: Seen = phase === undefined ? there : { record: aRecord({ phase }), ...there };
   return nextSteps(seen, testStart + afterMs, defaultTimes).map(asText);
 }
 
@@ -121,8 +127,20 @@ describe("the next steps of an assignment", () => {
     });
   }
 
+  it("take an executor that cannot be read for one that is there, and another's for nothing", () => {
+    assert.deepEqual(steps(claimed(1), [], 0, [nameOf(1)]), []);
+    assert.deepEqual(steps(claimed(2), [], 0, [nameOf(1)]), ["fail"]);
+    const over = finished({ number: 1, claimed: true });
+    assert.deepEqual(steps(over, [], grace, [nameOf(1)]), ["release"]);
+    assert.deepEqual(steps(over, [], grace, [nameOf(2)]), ["release", "forget"]);
+  });
+
   it("says why an executor's task failed", () => {
-    const seen = { record: aRecord({ phase: claimed(1) }), executors: [executor(1, "ended")] };
+    const seen = {
+      record: aRecord({ phase: claimed(1) }),
+      executors: [executor(1, "ended")],
+      unreadable: [],
+    };
     assert.deepEqual(nextSteps(seen, testStart, defaultTimes), [
       {
         do: "fail",
@@ -168,11 +186,12 @@ describe("the next steps of an assignment", () => {
     fc.assert(
       fc.property(world, ({ phase, executors: there, afterMs }) => {
         const record = phase === undefined ? undefined : aRecord({ phase });
-        const seen: Seen = record === undefined ? { executors: there } : { record, executors: there };
+        const seen = { executors: there, unreadable: [] };
+        const known = record === undefined ? {} : { record };
         holds({
           record,
           executors: there,
-          steps: nextSteps(seen, testStart + afterMs, defaultTimes),
+          steps: nextSteps({ ...known, ...seen }, testStart + afterMs, defaultTimes),
           afterMs,
         });
       }),

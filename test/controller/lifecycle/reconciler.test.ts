@@ -87,6 +87,19 @@ describe("the reconciler", () => {
     assertNothingLeft(one);
   });
 
+  it("leaves a claimed job alone whose executor cannot be read, until it can be or is gone", async () => {
+    const one = await claimed();
+    const name = one.executor(assignment);
+    one.backend.spoil(name);
+    for (let i = 0; i < 3; i++) await pass(one);
+    assert.deepEqual(one.tasks.ends, []);
+    assert.equal(one.phase(assignment), "claimed 1");
+    one.backend.vanish(name);
+    for (let i = 0; i < 2; i++) await pass(one);
+    assert.equal(one.tasks.ends.length, 1);
+    assertNothingLeft(one);
+  });
+
   it("shows what Gitea made of the failure, not what we reported", async () => {
     const one = await claimed();
     one.tasks.says.set(taskId, "cancelled");
