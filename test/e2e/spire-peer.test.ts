@@ -90,6 +90,13 @@ describe("the real SPIRE", () => {
       assert.deepEqual(again, { kind: "exists", id: "first" });
     });
 
+    it("cannot have the id of another one", async () => {
+      const there = entry("taken", "/ci/one");
+      await entries.create(there, signal);
+      const outcome = await entries.create(entry("taken", "/ci/two"), signal);
+      assert.deepEqual(outcome, { kind: "id-taken", by: there });
+    });
+
     it("are refused for good in another trust domain", async () => {
       const foreign = { ...entry("foreign", "/x"), spiffeId: "spiffe://other.org/x" };
       await assert.rejects(entries.create(foreign, signal), (error) => {

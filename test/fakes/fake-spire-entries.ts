@@ -30,6 +30,8 @@ export function createFakeSpireEntries(): FakeSpireEntries {
       await arrive();
       const similar = entries.find((other) => key(other) === key(entry));
       if (similar !== undefined) return { kind: "exists", id: similar.id };
+      const by = entries.find((other) => other.id === entry.id);
+      if (by !== undefined) return { kind: "id-taken", by };
       entries = [...entries, entry];
       return { kind: "created" };
     },

@@ -16,13 +16,16 @@ export type NewSpireEntry = SpireEntry & {
   readonly x509TtlSeconds?: number;
 };
 
+export type CreateOutcome =
+  | { readonly kind: "created" }
+  /** One with the same SPIFFE ID, parent and selectors is there already, under this id. */
+  | { readonly kind: "exists"; readonly id: string }
+  /** The id is another entry's. */
+  | { readonly kind: "id-taken"; readonly by: SpireEntry };
+
 /** The entries of a SPIRE server. All calls reject with BackendError. */
 export type SpireEntries = {
-  /** Creates an entry; `exists` is the id of one with the same SPIFFE ID, parent and selectors that is there already. */
-  create(
-    entry: NewSpireEntry,
-    signal: AbortSignal,
-  ): Promise<{ readonly kind: "created" } | { readonly kind: "exists"; readonly id: string }>;
+  create(entry: NewSpireEntry, signal: AbortSignal): Promise<CreateOutcome>;
   /** An entry that is gone is no error. */
   remove(id: string, signal: AbortSignal): Promise<void>;
   /** Those below one parent. */
@@ -75,8 +78,11 @@ export function createSpireEntries(server: SpireServer): SpireEntries {
           return { kind: "created" };
         case alreadyExists: {
           // The program shows the entry that was asked for in place of the one that exists.
-          const there = (await below(wanted.parentId, signal)).find((other) => isSimilar(other, wanted));
-          if (there !== undefined) return { kind: "exists", id: there.id };
+          const there = await below(wanted.parentId, signal);
+          const similar = there.find((other) => isSimilar(other, wanted));
+          if (similar !== undefined) return { kind: "exists", id: similar.id };
+          const by = there.find((other) => other.id === wanted.id);
+          if (by !== undefined) return { kind: "id-taken", by };
           throw refusal(`registering ${wanted.spiffeId}`, result.status);
         }
         default:

@@ -8,6 +8,7 @@ import {
   createLocalBackend,
   type LocalBackend,
 } from "../../../../controller/backends/local/local-backend.ts";
+import type { LocalIdentity } from "../../../../controller/backends/local/local-identity.ts";
 import type { LocalBackendOptions } from "../../../../controller/backends/local/local-options.ts";
 import { entryFile, socketPath } from "../../../../controller/backends/local/workload-entry.ts";
 import { systemClock } from "../../../../controller/platform/clock.ts";
@@ -65,14 +66,33 @@ export async function makeLocalWorld(overrides: WorldOptions = {}): Promise<Loca
   }
 }
 
-type WorldOptions = Partial<LocalBackendOptions> & { readonly script?: string };
+type WorldOptions = Partial<LocalBackendOptions> & {
+  readonly script?: string;
+  /** Where executors get their identities; a Workload API that is not there unless given. */
+  readonly identities?: IdentitiesOfWorld;
+};
+
+export type IdentitiesOfWorld = {
+  /** `folder` is a fresh one, open to everybody. */
+  identityIn(folder: string): LocalIdentity;
+  /** Whether an executor of that name is registered. */
+  registered(name: string): Promise<boolean>;
+};
+
+function developmentIdentities(folder: string): IdentitiesOfWorld {
+  return {
+    identityIn: () => ({ kind: "workload-api", folder }),
+    registered: (name) => exists(entryFile(folder, name)),
+  };
+}
 
 async function makeWorldIn(
   folder: string,
-  { script = standIn, ...others }: WorldOptions,
+  { script = standIn, identities: given, ...others }: WorldOptions,
 ): Promise<LocalWorld> {
   await chmod(folder, 0o755);
   const workloadApiFolder = path.join(folder, "wl");
+  const identities = given ?? developmentIdentities(workloadApiFolder);
   const bootstrap = path.join(folder, "bootstrap.sh");
   await writeFile(bootstrap, script);
   await chmod(bootstrap, 0o755);
@@ -82,7 +102,7 @@ async function makeWorldIn(
     owner: anExecutorMetadata().owner,
     trustDomain: testTrustDomain,
     folder: path.join(folder, "state"),
-    identity: { kind: "workload-api", folder: workloadApiFolder },
+    identity: identities.identityIn(workloadApiFolder),
     program: { node: "/bin/sh", bootstrap },
     giteaRunnerBinary: "/usr/bin/true",
     timeoutSeconds: 3600,
@@ -132,8 +152,10 @@ async function makeWorldIn(
     },
     ofOwner: (owner) => another({ owner }),
     makeBindable: async (name) => {
-      const socket = socketPath(workloadApiFolder, name);
-      await until(() => exists(entryFile(workloadApiFolder, name)));
+      const { identity } = options;
+      const socket = identity.kind === "spire" ? identity.agentSocket : socketPath(workloadApiFolder, name);
+      await until(() => identities.registered(name));
+      if (await exists(socket)) return;
       await mkdir(path.dirname(socket), { recursive: true });
       const server = createServer().listen(socket);
       sockets.push(server);
@@ -150,9 +172,12 @@ async function makeWorldIn(
     },
     running: (name) => runningWith(markOf(name)),
     remains: async (name) => {
-      const files = [path.dirname(fileOf(name)), entryFile(workloadApiFolder, name)];
-      const there = await Promise.all(files.map(async (file) => ((await exists(file)) ? [file] : [])));
-      return [...(await runningWith(markOf(name))), ...there.flat()];
+      const files = path.dirname(fileOf(name));
+      return [
+        ...(await runningWith(markOf(name))),
+        ...((await exists(files)) ? [files] : []),
+        ...((await identities.registered(name)) ? [`registration of ${name}`] : []),
+      ];
     },
     [Symbol.asyncDispose]: async () => {
       await stopLooking();

@@ -74,6 +74,14 @@ describe("entries of a SPIRE server", () => {
     await assert.rejects(entries.create(entry, signal), failed("retryable", /code 6: similar entry/));
   });
 
+  it("cannot have the id of another one", async () => {
+    const entries = await saying(result(6, "UNIQUE constraint failed: registered_entries.entry_id"));
+    await writeFile(path.join(folder, "has-entries"), "");
+    const outcome = await entries.create({ ...entry, id: "theirs" }, signal);
+    assert.ok(outcome.kind === "id-taken");
+    assert.deepEqual(outcome.by.selectors, ["unix:uid:60600"]);
+  });
+
   it("are refused in the answer, though the exit code is 0", async () => {
     const wrong = await saying(result(3, "trust domain is wrong"));
     await assert.rejects(

@@ -20,16 +20,16 @@ describe("registration with SPIRE", () => {
   let entries: FakeSpireEntries;
   let clock: FakeClock;
   let registration: Registration;
-  const another = (owner = "owner-1", kind: "pod" | "vm" = "pod") =>
-    createSpireRegistration({
-      kind,
-      owner,
-      parentId,
-      agentSocket: "/run/spire/agent.sock",
-      svidTtlSeconds: 600,
-      entries,
-      clock,
-    });
+  const options = (owner = "owner-1", kind: "pod" | "vm" = "pod") => ({
+    kind,
+    owner,
+    parentId,
+    agentSocket: "/run/spire/agent.sock",
+    svidTtlSeconds: 600,
+    entries,
+    clock,
+  });
+  const another = (owner?: string, kind?: "pod" | "vm") => createSpireRegistration(options(owner, kind));
   beforeEach(() => {
     entries = createFakeSpireEntries();
     clock = createFakeClock();
@@ -69,6 +69,16 @@ describe("registration with SPIRE", () => {
       assert.match(error.message, /by the entry by-hand already/);
       return true;
     });
+  });
+
+  it("replaces an entry of its own that names something else, and lets the uid in it rest", async () => {
+    await registration.add({ ...workload, uid: 60_666 }, signal);
+    await registration.add(workload, signal);
+    assert.deepEqual(
+      entries.entries.map(({ selectors }) => selectors),
+      [["unix:uid:60600"]],
+    );
+    assert.deepEqual(await registration.reservedUids(signal), new Set([60_600, 60_666]));
   });
 
   it("refuses an executor without a uid of its own", async () => {
@@ -125,12 +135,29 @@ describe("registration with SPIRE", () => {
     assert.ok((await registration.reservedUids(signal)).has(60_600), "its uid rests");
   });
 
-  it("asks for the executors after the entries: one that is just being started keeps its entry", async () => {
-    const executors: string[] = [];
-    const sweep = registration.sweep(() => Promise.resolve(executors), signal);
-    executors.push(name);
-    await registration.add(workload, signal);
-    assert.deepEqual(await sweep, []);
-    assert.equal(entries.entries.length, 1);
+  it("does not sweep the entry of an executor that is started meanwhile, also where an old one had its id", async () => {
+    await registration.add({ ...workload, uid: 60_666 }, signal);
+    const sweep = registration.sweep(() => Promise.resolve([]), signal);
+    await Promise.all([registration.add(workload, signal), sweep]);
+    assert.deepEqual(
+      entries.entries.map(({ selectors }) => selectors),
+      [["unix:uid:60600"]],
+    );
+  });
+
+  it("asks for the executors after the entries, for they are there before their entries are", async () => {
+    const order: string[] = [];
+    const watched = {
+      ...entries,
+      below: (parent: string, abort: AbortSignal) => {
+        order.push("entries");
+        return entries.below(parent, abort);
+      },
+    };
+    await createSpireRegistration({ ...options(), entries: watched }).sweep(() => {
+      order.push("executors");
+      return Promise.resolve([]);
+    }, signal);
+    assert.deepEqual(order, ["entries", "executors"]);
   });
 });
