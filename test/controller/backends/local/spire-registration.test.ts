@@ -7,7 +7,7 @@ import {
   createSpireRegistration,
   uidRestMs,
 } from "../../../../controller/backends/local/spire-registration.ts";
-import { createFakeClock, type FakeClock } from "../../../fakes/fake-clock.ts";
+import { createFakeClock, type FakeClock, settle } from "../../../fakes/fake-clock.ts";
 import { createFakeSpireEntries, type FakeSpireEntries } from "../../../fakes/fake-spire-entries.ts";
 
 const { signal } = new AbortController();
@@ -137,8 +137,13 @@ describe("registration with SPIRE", () => {
 
   it("does not sweep the entry of an executor that is started meanwhile, also where an old one had its id", async () => {
     await registration.add({ ...workload, uid: 60_666 }, signal);
-    const sweep = registration.sweep(() => Promise.resolve([]), signal);
-    await Promise.all([registration.add(workload, signal), sweep]);
+    let added: Promise<void> | undefined;
+    await registration.sweep(async () => {
+      added = registration.add(workload, signal);
+      await settle();
+      return [];
+    }, signal);
+    await added;
     assert.deepEqual(
       entries.entries.map(({ selectors }) => selectors),
       [["unix:uid:60600"]],
