@@ -50,19 +50,20 @@ async function deliverFinal(options: DeliveryOptions, signal: AbortSignal): Prom
   await untilAnswered(repetition, () => relay.updateTask(report), signal);
 }
 
-/** The row is worth some tries; the result does not wait longer for it. */
+/**
+ * The row is worth some tries; the result does not wait longer for it. Where it belongs is asked for: gitea-runner may
+ * have died while rows were on their way, and a row that stands before them would be passed over.
+ */
 async function explain(options: DeliveryOptions, signal: AbortSignal): Promise<void> {
   const { relay, clock, times, log } = options;
-  const { state, rows } = relay.progress();
   const row = { time: timestampFromMs(clock.now()), content: options.reason };
-  const request = create(UpdateLogRequestSchema, {
-    taskId: state.id,
-    index: rows,
-    rows: [row],
-    noMore: true,
-  });
   const repetition = { clock, log, what: "UpdateLog", every: times.retryEvery };
-  const send = (inner: AbortSignal) => untilAnswered(repetition, () => relay.updateLog(request), inner);
+  const send = async (inner: AbortSignal) => {
+    const index = await untilAnswered(repetition, () => relay.storedRows(), inner);
+    const taskId = relay.progress().state.id;
+    const request = create(UpdateLogRequestSchema, { taskId, index, rows: [row], noMore: true });
+    await untilAnswered(repetition, () => relay.updateLog(request), inner);
+  };
   try {
     await withDeadline(clock, times.lastRow, send, signal);
   } catch (error) {

@@ -14,11 +14,14 @@ import { splitRows } from "./split-rows.ts";
 /** Well below the facade's limit of 64 MiB, and little enough for one call's deadline. */
 const maxBytes = 8 * 1024 * 1024;
 
+/** Further than any log goes: asks for the number of stored rows without storing one. */
+const beyondAnyLog = 1_000_000_000n;
+
 /**
  * Carries log rows in order, one call in flight. Sending rows again is safe: those that are stored already are
  * passed over (Gitea's UpdateLog).
  */
-export function createLogRelay(core: RelayCore): Relay["updateLog"] {
+export function createLogRelay(core: RelayCore): Pick<Relay, "updateLog" | "storedRows"> {
   const lane = createLane();
 
   const sendRun = async (
@@ -59,5 +62,13 @@ export function createLogRelay(core: RelayCore): Relay["updateLog"] {
     return stored ?? taken;
   };
 
-  return (request) => lane(() => updateLog(request));
+  const storedRows = async (): Promise<bigint> => {
+    const question = create(UpdateLogRequestSchema, { taskId: core.taskId });
+    return (await sendRun(question, beyondAnyLog, [], false)).ackIndex;
+  };
+
+  return {
+    updateLog: (request) => lane(() => updateLog(request)),
+    storedRows: () => lane(storedRows),
+  };
 }

@@ -18,6 +18,8 @@ import { RefusedError } from "./until-answered.ts";
 export type Relay = {
   updateTask(report: StateReport): Promise<UpdateTaskResponse>;
   updateLog(report: UpdateLogRequest): Promise<UpdateLogResponse>;
+  /** How many of the runner's rows are stored, asked for when no report of rows is on its way any more. */
+  storedRows(): Promise<bigint>;
   /** Says the last full state again. */
   beat(): Promise<void>;
   progress(): Progress;
@@ -72,7 +74,7 @@ export function createRelay(options: RelayOptions): Relay {
   };
   return {
     ...createStateRelay(core),
-    updateLog: createLogRelay(core),
+    ...createLogRelay(core),
     progress: () => core.progress,
     ended: core.ended.signal,
     refused: refusal.signal,

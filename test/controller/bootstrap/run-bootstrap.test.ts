@@ -144,7 +144,14 @@ describe("an executor that may not run its job", () => {
     test.facade.result = Result.CANCELLED;
     assert.equal(await test.run(), Result.CANCELLED);
     assert.deepEqual(await test.traces(), []);
-    assert.deepEqual(test.facade.calls, ["declare", "fetchTask", "updateTask", "updateLog", "updateTask"]);
+    assert.deepEqual(test.facade.calls, [
+      "declare",
+      "fetchTask",
+      "updateTask",
+      "updateLog",
+      "updateLog",
+      "updateTask",
+    ]);
     assert.equal(test.facade.states.at(-1)?.state?.result, Result.CANCELLED);
     assert.notEqual(test.facade.states.at(-1)?.state?.stoppedAt, undefined);
   });
