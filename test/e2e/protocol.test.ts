@@ -30,7 +30,8 @@ import { listJobs } from "../../scripts/peers/gitea-api/runs.ts";
 import { logIn } from "../../scripts/peers/gitea-api/web-session.ts";
 import { useGitea } from "../support/gitea.ts";
 
-const signal = AbortSignal.timeout(120_000);
+/** Begins when it is asked for: this file may be loaded long before its tests run. */
+const soon = () => AbortSignal.timeout(120_000);
 const at = Date.parse("2026-01-02T03:04:05.250Z");
 const codecs = ["binary", "json"] as const;
 type Codec = (typeof codecs)[number];
@@ -85,12 +86,12 @@ describe("Gitea's wire format, message by message", () => {
   let repository: Repository;
 
   before("make a repository with a secret, a variable and workflows", async () => {
-    const output = await real.gitea.command(["actions", "generate-runner-token"], signal);
+    const output = await real.gitea.command(["actions", "generate-runner-token"], soon());
     registrationToken = output.trim().split("\n").at(-1) ?? "";
-    repository = await createRepository(real.admin, { name: "wire" }, signal);
+    repository = await createRepository(real.admin, { name: "wire" }, soon());
     const where = repositoryPath(repository);
     const ask = (method: "PUT" | "POST", path: string, body: unknown) =>
-      askGiteaForText(real.admin, { method, path: `${where}/actions/${path}`, body }, signal);
+      askGiteaForText(real.admin, { method, path: `${where}/actions/${path}`, body }, soon());
     await ask("PUT", "secrets/DEPLOY_KEY", { data: "hush" });
     await ask("POST", "variables/PLACE", { value: "Oslo" });
     const files = {
@@ -99,14 +100,14 @@ describe("Gitea's wire format, message by message", () => {
       ".gitea/workflows/called.yml": called,
       ".gitea/workflows/anchors.yml": anchors,
     };
-    await pushFiles(real.admin, repository, { files }, signal);
+    await pushFiles(real.admin, repository, { files }, soon());
   });
 
   const dispatch = async (file: string, inputs: Record<string, string> = {}) => {
     const path = `${repositoryPath(repository)}/actions/workflows/${file}/dispatches?return_run_details=true`;
     const body = { ref: "main", inputs };
     const schema = z.object({ workflow_run_id: z.int() });
-    return (await askGitea(real.admin, { method: "POST", path, body }, schema, signal)).workflow_run_id;
+    return (await askGitea(real.admin, { method: "POST", path, body }, schema, soon())).workflow_run_id;
   };
 
   /** One call without a client library, so that what came is seen as it came. Nothing of it may be unknown to us. */
@@ -263,7 +264,7 @@ describe("Gitea's wire format, message by message", () => {
         // Both legs of the matrix, once the job that they need has ended.
         const fits = (jobs: readonly { name: string; status: string }[]) =>
           jobs.filter(({ name, status }) => name.startsWith("second") && status === "queued").length === 2;
-        await awaitJobs(real.admin, repository, { run, fits, deadlineMs: 20_000 }, signal);
+        await awaitJobs(real.admin, repository, { run, fits, deadlineMs: 20_000 }, soon());
         const legs: Task[] = [];
         for (let i = 0; i < 2; i++) {
           const leg = await call(codec, RunnerService.method.fetchTask, {}, runner);
@@ -308,7 +309,7 @@ describe("Gitea's wire format, message by message", () => {
       const run = await dispatch("caller.yml");
       const fits = (jobs: readonly { status: string; labels?: readonly string[] | null | undefined }[]) =>
         jobs.some(({ status, labels }) => status === "queued" && labels?.includes("pod") === true);
-      await awaitJobs(real.admin, repository, { run, fits, deadlineMs: 20_000 }, signal);
+      await awaitJobs(real.admin, repository, { run, fits, deadlineMs: 20_000 }, soon());
       const task = await next();
       const reading = readOf(task);
       assert.ok(reading.ok, reading.ok ? "" : reading.reason);
@@ -342,14 +343,14 @@ describe("Gitea's wire format, message by message", () => {
     }),
   });
   const jobPage = async (run: number) => {
-    const session = await logIn(real.admin, signal);
+    const session = await logIn(real.admin, soon());
     const { owner, name } = repository;
-    const [job] = await listJobs(real.admin, repository, run, signal);
+    const [job] = await listJobs(real.admin, repository, run, soon());
     const response = await fetch(`${real.gitea.url}/${owner}/${name}/actions/runs/${run}/jobs/${job?.id}`, {
       method: "POST",
       headers: { cookie: session.cookie, "content-type": "application/json" },
       body: JSON.stringify({ logCursors: [1, 2].map((step) => ({ step, cursor: null, expanded: true })) }),
-      signal,
+      signal: soon(),
     });
     const text = await response.text();
     assert.equal(response.status, 200, text.slice(0, 300));

@@ -42,7 +42,8 @@ export type ContractGitea = {
 };
 
 const now = Date.parse("2026-01-01T00:00:00Z");
-const signal = AbortSignal.timeout(120_000);
+/** Begins when it is asked for: this file may be loaded long before its tests run. */
+const soon = () => AbortSignal.timeout(120_000);
 
 /** Gitea's RunnerService as we rely on it. The same for the fake and the real one: where they differ the fake is wrong. */
 export function describeGitea(name: string, get: () => ContractGitea): void {
@@ -70,7 +71,7 @@ export function describeGitea(name: string, get: () => ContractGitea): void {
     const label = `l-${randomUUID().slice(0, 8)}`;
     const credentials = await get().addRunner();
     const client = clientOf(credentials);
-    await client.declare(["self-hosted", label], signal);
+    await client.declare(["self-hosted", label], soon());
     return { credentials, client, label, wire: wire(credentials) };
   };
   /** A job that its runner has taken. */
@@ -103,7 +104,7 @@ export function describeGitea(name: string, get: () => ContractGitea): void {
     describe("Declare", () => {
       it("B-25 stores version and bare labels, and tells no token", async () => {
         const { client } = await aRunner();
-        const runner = await client.declare(["self-hosted", "pod", "vm"], signal);
+        const runner = await client.declare(["self-hosted", "pod", "vm"], soon());
         assert.deepEqual(runner?.labels, ["self-hosted", "pod", "vm"]);
         assert.equal(runner.version, "contract/1");
         assert.equal(runner.token, "");
@@ -111,10 +112,10 @@ export function describeGitea(name: string, get: () => ContractGitea): void {
 
       it("replaces the labels, so that jobs for the old ones wait", async () => {
         const { client, label } = await aRunner();
-        await client.declare(["self-hosted"], signal);
+        await client.declare(["self-hosted"], soon());
         const job = await get().addJob([label]);
         assert.equal((await client.fetchTask(0n)).task, undefined);
-        await client.declare(["self-hosted", label], signal);
+        await client.declare(["self-hosted", label], soon());
         assert.ok((await client.fetchTask(0n)).task !== undefined);
         assert.equal((await job.shown()).job, "in_progress");
       });
@@ -131,7 +132,7 @@ export function describeGitea(name: string, get: () => ContractGitea): void {
             "[unknown] rpc error: code = Unauthenticated desc = unregistered runner",
           );
           assert.equal(await fault(clientOf(wrong).fetchTask(0n)), "unregistered");
-          assert.equal(await fault(clientOf(wrong).declare([], signal)), "unregistered");
+          assert.equal(await fault(clientOf(wrong).declare([], soon())), "unregistered");
         }
       });
     });
@@ -227,10 +228,10 @@ export function describeGitea(name: string, get: () => ContractGitea): void {
     describe("UpdateTask", () => {
       it("answers a beat with the id and no result while the task runs", async () => {
         const { client, id } = await aTaken();
-        const { state } = await client.updateTask({ state: { id } }, signal);
+        const { state } = await client.updateTask({ state: { id } }, soon());
         assert.equal(state?.id, id);
         assert.equal(state.result, Result.UNSPECIFIED);
-        assert.equal(await beat(client, id, signal), "running");
+        assert.equal(await beat(client, id, soon()), "running");
       });
 
       it("refuses an unknown task and another runner's as gone", async () => {
@@ -244,17 +245,17 @@ export function describeGitea(name: string, get: () => ContractGitea): void {
           await text(stranger.wire.updateTask({ state: { id } })),
           "[unknown] rpc error: code = Internal desc = update task: invalid runner for task",
         );
-        assert.equal(await beat(client, 999_999_999n, signal), "gone");
-        assert.equal(await beat(stranger.client, id, signal), "gone");
+        assert.equal(await beat(client, 999_999_999n, soon()), "gone");
+        assert.equal(await beat(stranger.client, id, soon()), "gone");
       });
 
       it("says that a task is gone when its repository is deleted", async () => {
         const { job, client, id } = await aTaken();
         await job.remove();
-        assert.equal(await beat(client, id, signal), "gone");
-        assert.equal(await fault(storedRows(client, id, signal)), "gone");
+        assert.equal(await beat(client, id, soon()), "gone");
+        assert.equal(await fault(storedRows(client, id, soon())), "gone");
         assert.equal(
-          await reportEnd(client, { taskId: id, result: "failure", reason: ["x"], steps: [] }, now, signal),
+          await reportEnd(client, { taskId: id, result: "failure", reason: ["x"], steps: [] }, now, soon()),
           "gone",
         );
       });
@@ -262,40 +263,40 @@ export function describeGitea(name: string, get: () => ContractGitea): void {
       it("shows steps as they are reported", async () => {
         const { client, id, job } = await aTaken(3);
         assert.deepEqual((await job.shown()).steps, ["queued", "queued", "queued"]);
-        await client.updateTask({ state: { id, steps: [done(0), running(1), open(2)] } }, signal);
+        await client.updateTask({ state: { id, steps: [done(0), running(1), open(2)] } }, soon());
         assert.deepEqual((await job.shown()).steps, ["success", "in_progress", "queued"]);
       });
 
       it("sets steps that are over back to running when a report leaves them out", async () => {
         const { client, id, job } = await aTaken(2);
-        await client.updateTask({ state: { id, steps: [done(0), open(1)] } }, signal);
-        await client.updateTask({ state: { id } }, signal);
+        await client.updateTask({ state: { id, steps: [done(0), open(1)] } }, soon());
+        await client.updateTask({ state: { id } }, soon());
         assert.deepEqual((await job.shown()).steps, ["in_progress", "queued"]);
       });
 
       it("leaves steps open for ever when a result comes without them, and ignores steps that it does not have", async () => {
         const { client, id, job } = await aTaken(2);
-        await client.updateTask(final(id, Result.FAILURE), signal);
-        await client.updateTask({ state: { id, steps: [done(0), done(1), done(2)] } }, signal);
+        await client.updateTask(final(id, Result.FAILURE), soon());
+        await client.updateTask({ state: { id, steps: [done(0), done(1), done(2)] } }, soon());
         assert.deepEqual(await job.shown(), { job: "failure", steps: ["queued", "queued"] });
       });
 
       it("takes the first result, and answers a later one with it", async () => {
         const { client, id, job } = await aTaken();
-        const first = await client.updateTask(final(id, Result.SUCCESS, [done(0)]), signal);
-        const second = await client.updateTask(final(id, Result.FAILURE), signal);
+        const first = await client.updateTask(final(id, Result.SUCCESS, [done(0)]), soon());
+        const second = await client.updateTask(final(id, Result.FAILURE), soon());
         assert.deepEqual([first.state?.result, second.state?.result], [Result.SUCCESS, Result.SUCCESS]);
         assert.deepEqual(await job.shown(), { job: "success", steps: ["success"] });
-        assert.equal(await beat(client, id, signal), "success");
+        assert.equal(await beat(client, id, soon()), "success");
       });
 
       it("keeps the first value of an output, also one that comes after the result, and drops what is too large", async () => {
         const { client, id } = await aTaken();
         const send = async (outputs: Record<string, string>) =>
-          (await client.updateTask({ state: { id }, outputs }, signal)).sentOutputs.toSorted();
+          (await client.updateTask({ state: { id }, outputs }, soon())).sentOutputs.toSorted();
         assert.deepEqual(await send({ a: "1" }), ["a"]);
         assert.deepEqual(await send({ a: "2", empty: "" }), ["a", "empty"]);
-        await client.updateTask(final(id, Result.SUCCESS), signal);
+        await client.updateTask(final(id, Result.SUCCESS), soon());
         const tooLarge = { ["k".repeat(256)]: "x", large: "x".repeat(1024 * 1024 + 1) };
         assert.deepEqual(await send({ late: "3", ...tooLarge }), ["a", "empty", "late"]);
       });
@@ -305,10 +306,10 @@ export function describeGitea(name: string, get: () => ContractGitea): void {
       it("is told by the next beat, and the task runs until its end is reported, which is always cancelled", async () => {
         const { client, id, job } = await aTaken();
         await job.cancel();
-        assert.equal(await beat(client, id, signal), "cancelled");
-        const { ackIndex } = await client.updateLog({ taskId: id, rows: [{ content: "bye" }] }, signal);
+        assert.equal(await beat(client, id, soon()), "cancelled");
+        const { ackIndex } = await client.updateLog({ taskId: id, rows: [{ content: "bye" }] }, soon());
         assert.equal(ackIndex, 1n);
-        const { state } = await client.updateTask(final(id, Result.SUCCESS, [done(0)]), signal);
+        const { state } = await client.updateTask(final(id, Result.SUCCESS, [done(0)]), soon());
         assert.equal(state?.result, Result.CANCELLED);
         assert.equal((await job.shown()).job, "cancelled");
       });
@@ -321,7 +322,7 @@ export function describeGitea(name: string, get: () => ContractGitea): void {
         assert.ok(task !== undefined);
         await job.cancel();
         assert.deepEqual(await job.shown(), { job: "cancelled", steps: ["cancelled"] });
-        assert.equal(await beat(client, task.id, signal), "cancelled");
+        assert.equal(await beat(client, task.id, soon()), "cancelled");
       });
     });
 
@@ -331,50 +332,50 @@ export function describeGitea(name: string, get: () => ContractGitea): void {
       it("appends, skips what it has, stores nothing behind a gap, and tells the number of rows", async () => {
         const { client, id: taskId, job } = await aTaken();
         const put = async (index: bigint, ...contents: string[]) =>
-          (await client.updateLog({ taskId, index, rows: rows(...contents) }, signal)).ackIndex;
+          (await client.updateLog({ taskId, index, rows: rows(...contents) }, soon())).ackIndex;
         assert.equal(await put(0n, "one", "two"), 2n);
         assert.equal(await put(5n, "lost"), 2n);
         assert.equal(await put(0n, "one"), 2n);
         assert.equal(await put(1n, "changed", "three"), 3n);
-        assert.equal(await storedRows(client, taskId, signal), 3n);
+        assert.equal(await storedRows(client, taskId, soon()), 3n);
         assert.deepEqual(await job.log(), ["one", "two", "three"]);
       });
 
       it("closes the log with the last rows, takes a repetition, and refuses new ones as archived", async () => {
         const { client, id: taskId, job, wire: own } = await aTaken();
         const last = { taskId, index: 0n, rows: rows("one", "two"), noMore: true };
-        assert.equal((await client.updateLog(last, signal)).ackIndex, 2n);
-        assert.equal((await client.updateLog(last, signal)).ackIndex, 2n);
-        assert.equal(await storedRows(client, taskId, signal), 2n);
+        assert.equal((await client.updateLog(last, soon())).ackIndex, 2n);
+        assert.equal((await client.updateLog(last, soon())).ackIndex, 2n);
+        assert.equal(await storedRows(client, taskId, soon()), 2n);
         const more = { taskId, index: 2n, rows: rows("three") };
         assert.equal(
           await text(own.updateLog(more)),
           "[unknown] rpc error: code = AlreadyExists desc = log file has been archived",
         );
-        assert.equal(await fault(client.updateLog(more, signal)), "log-archived");
+        assert.equal(await fault(client.updateLog(more, soon())), "log-archived");
         assert.deepEqual(await job.log(), ["one", "two"]);
       });
 
       it("does not close the log behind a gap", async () => {
         const { client, id: taskId } = await aTaken();
-        await client.updateLog({ taskId, index: 3n, rows: rows("lost"), noMore: true }, signal);
-        assert.equal((await client.updateLog({ taskId, rows: rows("one") }, signal)).ackIndex, 1n);
+        await client.updateLog({ taskId, index: 3n, rows: rows("lost"), noMore: true }, soon());
+        assert.equal((await client.updateLog({ taskId, rows: rows("one") }, soon())).ackIndex, 1n);
       });
 
       it("closes the log without a row as well", async () => {
         const { client, id: taskId } = await aTaken();
-        await client.updateLog({ taskId, rows: rows("one") }, signal);
-        await client.updateLog({ taskId, index: 1n, noMore: true }, signal);
+        await client.updateLog({ taskId, rows: rows("one") }, soon());
+        await client.updateLog({ taskId, index: 1n, noMore: true }, soon());
         assert.equal(
-          await fault(client.updateLog({ taskId, index: 1n, rows: rows("two") }, signal)),
+          await fault(client.updateLog({ taskId, index: 1n, rows: rows("two") }, soon())),
           "log-archived",
         );
       });
 
       it("takes rows after the result", async () => {
         const { client, id: taskId, job } = await aTaken();
-        await client.updateTask(final(taskId, Result.SUCCESS, [done(0)]), signal);
-        await client.updateLog({ taskId, rows: rows("late") }, signal);
+        await client.updateTask(final(taskId, Result.SUCCESS, [done(0)]), soon());
+        await client.updateLog({ taskId, rows: rows("late") }, soon());
         assert.deepEqual(await job.log(), ["late"]);
       });
 
@@ -389,8 +390,8 @@ export function describeGitea(name: string, get: () => ContractGitea): void {
           await text(stranger.wire.updateLog({ taskId })),
           "[unknown] rpc error: code = Internal desc = invalid runner for task",
         );
-        assert.equal(await fault(storedRows(client, 999_999_999n, signal)), "gone");
-        assert.equal(await fault(storedRows(stranger.client, taskId, signal)), "gone");
+        assert.equal(await fault(storedRows(client, 999_999_999n, soon())), "gone");
+        assert.equal(await fault(storedRows(stranger.client, taskId, soon())), "gone");
       });
     });
 
@@ -399,37 +400,37 @@ export function describeGitea(name: string, get: () => ContractGitea): void {
 
       it("puts the reason behind the stored rows, closes the log and fails the job", async () => {
         const { client, id, job } = await aTaken(2);
-        await client.updateLog({ taskId: id, rows: [{ content: "first" }] }, signal);
+        await client.updateLog({ taskId: id, rows: [{ content: "first" }] }, soon());
         const steps = [
           { id: 0, startedAt: iso(now), logIndex: 0, logLength: 0 },
           { id: 1, logIndex: 0, logLength: 0 },
         ];
-        assert.equal(await reportEnd(client, { taskId: id, ...failed, steps }, now, signal), "failure");
+        assert.equal(await reportEnd(client, { taskId: id, ...failed, steps }, now, soon()), "failure");
         assert.deepEqual(await job.log(), ["first", ...failed.reason]);
         assert.deepEqual(await job.shown(), { job: "failure", steps: ["failure", "skipped"] });
         const more = { taskId: id, index: 3n, rows: [{ content: "x" }] };
-        assert.equal(await fault(client.updateLog(more, signal)), "log-archived");
+        assert.equal(await fault(client.updateLog(more, soon())), "log-archived");
       });
 
       it("closes all steps of a job whose steps nobody ever reported", async () => {
         const { client, id, job } = await aTaken(3);
-        await reportEnd(client, { taskId: id, ...failed, steps: [] }, now, signal);
+        await reportEnd(client, { taskId: id, ...failed, steps: [] }, now, soon());
         assert.deepEqual(await job.shown(), { job: "failure", steps: ["skipped", "skipped", "skipped"] });
       });
 
       it("changes nothing when it is repeated", async () => {
         const { client, id, job } = await aTaken();
         const end = { taskId: id, ...failed, steps: [] };
-        assert.equal(await reportEnd(client, end, now, signal), "failure");
-        assert.equal(await reportEnd(client, end, now + 1000, signal), "failure");
+        assert.equal(await reportEnd(client, end, now, soon()), "failure");
+        assert.equal(await reportEnd(client, end, now + 1000, soon()), "failure");
         assert.deepEqual(await job.log(), failed.reason);
       });
 
       it("reports the result although the log is closed already, and resolves to what Gitea shows", async () => {
         const { client, id, job } = await aTaken();
-        await client.updateLog({ taskId: id, rows: [{ content: "all" }], noMore: true }, signal);
-        await client.updateTask(final(id, Result.SUCCESS, [done(0)]), signal);
-        assert.equal(await reportEnd(client, { taskId: id, ...failed, steps: [] }, now, signal), "success");
+        await client.updateLog({ taskId: id, rows: [{ content: "all" }], noMore: true }, soon());
+        await client.updateTask(final(id, Result.SUCCESS, [done(0)]), soon());
+        assert.equal(await reportEnd(client, { taskId: id, ...failed, steps: [] }, now, soon()), "success");
         assert.deepEqual(await job.log(), ["all"]);
         assert.deepEqual(await job.shown(), { job: "success", steps: ["success"] });
       });
@@ -438,8 +439,8 @@ export function describeGitea(name: string, get: () => ContractGitea): void {
         const { client, id, job } = await aTaken();
         await using broken = await get().breakLogStore();
         const closing = { taskId: id, index: 0n, rows: [{ content: "first" }], noMore: true };
-        assert.equal(await fault(client.updateLog(closing, signal)), "log-trouble");
-        assert.equal(await reportEnd(client, { taskId: id, ...failed, steps: [] }, now, signal), "failure");
+        assert.equal(await fault(client.updateLog(closing, soon())), "log-trouble");
+        assert.equal(await reportEnd(client, { taskId: id, ...failed, steps: [] }, now, soon()), "failure");
         assert.deepEqual(await job.log(), failed.reason);
         assert.ok(broken);
       });
@@ -447,22 +448,22 @@ export function describeGitea(name: string, get: () => ContractGitea): void {
       it("resolves to cancelled when a cancel came first", async () => {
         const { client, id, job } = await aTaken();
         await job.cancel();
-        assert.equal(await reportEnd(client, { taskId: id, ...failed, steps: [] }, now, signal), "cancelled");
+        assert.equal(await reportEnd(client, { taskId: id, ...failed, steps: [] }, now, soon()), "cancelled");
         assert.equal((await job.shown()).job, "cancelled");
       });
 
       it("closes the log of a task that is ended without a reason", async () => {
         const { client, id, job } = await aTaken();
-        await client.updateLog({ taskId: id, rows: [{ content: "only" }] }, signal);
-        await reportEnd(client, { taskId: id, result: "cancelled", reason: [], steps: [] }, now, signal);
+        await client.updateLog({ taskId: id, rows: [{ content: "only" }] }, soon());
+        await reportEnd(client, { taskId: id, result: "cancelled", reason: [], steps: [] }, now, soon());
         assert.deepEqual(
           (await job.log()).filter((row) => row !== ""),
           ["only"],
         );
         const more = { taskId: id, index: 5n, rows: [{ content: "x" }] };
-        assert.notEqual(await storedRows(client, id, signal), 0n);
+        assert.notEqual(await storedRows(client, id, soon()), 0n);
         assert.equal(
-          await fault(client.updateLog({ ...more, index: await storedRows(client, id, signal) }, signal)),
+          await fault(client.updateLog({ ...more, index: await storedRows(client, id, soon()) }, soon())),
           "log-archived",
         );
       });
