@@ -1,6 +1,9 @@
 import { create } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import {
   type LogRow,
+  LogRowSchema,
+  Result,
   type UpdateLogRequest,
   UpdateLogRequestSchema,
   type UpdateLogResponse,
@@ -13,6 +16,8 @@ import { splitRows } from "./split-rows.ts";
 
 /** Well below the facade's limit of 64 MiB, and little enough for one call's deadline. */
 const maxBytes = 8 * 1024 * 1024;
+
+const stoppedRow = "The executor was told to end while this job ran.";
 
 /** Further than any log goes: asks for the number of stored rows without storing one. */
 const beyondAnyLog = 1_000_000_000n;
@@ -44,7 +49,7 @@ export function createLogRelay(core: RelayCore): Pick<Relay, "updateLog" | "stor
     const end = request.index + BigInt(request.rows.length);
     const taken = create(UpdateLogResponseSchema, { ackIndex: end });
     if (core.refused.aborted) return taken;
-    const runs = splitRows(request.rows, maxBytes);
+    const runs = splitRows([...request.rows, ...lastWords(request)], maxBytes);
     let index = request.index;
     let stored: UpdateLogResponse | undefined;
     for (const [position, rows] of runs.entries()) {
@@ -59,8 +64,15 @@ export function createLogRelay(core: RelayCore): Pick<Relay, "updateLog" | "stor
       index += BigInt(rows.length);
       if (stored.ackIndex !== index) return stored;
     }
-    return stored ?? taken;
+    // Not more than the runner has sent: the last row may be ours.
+    return stored === undefined || stored.ackIndex > end ? taken : stored;
   };
+
+  /** With the runner's last rows, because Gitea takes none after them. */
+  const lastWords = ({ noMore }: UpdateLogRequest): readonly LogRow[] =>
+    noMore && core.stop.aborted && core.progress.ended === Result.UNSPECIFIED
+      ? [create(LogRowSchema, { time: timestampFromMs(core.clock.now()), content: stoppedRow })]
+      : [];
 
   const storedRows = async (): Promise<bigint> => {
     const question = create(UpdateLogRequestSchema, { taskId: core.taskId });

@@ -41,10 +41,12 @@ export type RelayOptions = {
   readonly callDeadline: number;
   /** Ends running calls when the process gives up. */
   readonly signal: AbortSignal;
+  /** Aborted when the executor is told to end, whatever the job does. */
+  readonly stop: AbortSignal;
 };
 
 /** What the two halves of a relay share. */
-export type RelayCore = Pick<RelayOptions, "clock" | "taskId" | "logRows"> & {
+export type RelayCore = Pick<RelayOptions, "clock" | "taskId" | "logRows" | "stop"> & {
   /** One call; a refusal is remembered before it is thrown. */
   call<T>(run: FacadeCall<T>): Promise<T>;
   progress: Progress;
@@ -54,12 +56,13 @@ export type RelayCore = Pick<RelayOptions, "clock" | "taskId" | "logRows"> & {
 
 /** The relay that answers gitea-runner when the facade has answered: one UpdateTask and one UpdateLog in flight. */
 export function createRelay(options: RelayOptions): Relay {
-  const { calls, clock, taskId, logRows } = options;
+  const { calls, clock, taskId, logRows, stop } = options;
   const refusal = new AbortController();
   const core: RelayCore = {
     clock,
     taskId,
     logRows,
+    stop,
     ended: new AbortController(),
     refused: refusal.signal,
     progress: initialProgress(taskId, options.ended, clock.now()),

@@ -49,6 +49,7 @@ export async function runBootstrap(options: BootstrapOptions, stop: AbortSignal)
     ended: claim.result,
     callDeadline: times.call,
     signal: new AbortController().signal,
+    stop,
   });
   const job = jobOutline(task.workflowPayload ?? new Uint8Array());
   const reason =

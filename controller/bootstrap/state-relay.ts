@@ -6,7 +6,7 @@ import {
   type UpdateTaskResponse,
   UpdateTaskResponseSchema,
 } from "../../proto/gen/runner/v1/runner_pb.ts";
-import { withResult } from "./final-state.ts";
+import { resultAfterStop, withResult } from "./final-state.ts";
 import { createLane } from "./lane.ts";
 import { type StateReport, withAnswer, withReport } from "./progress.ts";
 import type { Relay, RelayCore } from "./relay.ts";
@@ -49,9 +49,21 @@ export function createStateRelay(core: RelayCore): Pick<Relay, "updateTask" | "b
     }
   };
 
+  /** What counts as the job's result: decided when it is first reported, and the same when it is reported again. */
+  const judge = (report: StateReport) => {
+    const { final, state, ended } = core.progress;
+    if (report.state.result === Result.UNSPECIFIED) return;
+    if (final.kind === "seen") report.state.result = final.report.state.result;
+    else if (core.stop.aborted && ended === Result.UNSPECIFIED) {
+      const steps = report.state.steps.length === 0 ? state.steps : report.state.steps;
+      report.state.result = resultAfterStop({ ...report.state, steps });
+    }
+  };
+
   const updateTask = async (report: StateReport): Promise<UpdateTaskResponse> => {
     const { final } = core.progress;
     if (final.kind === "delivered") return final.answer;
+    judge(report);
     core.progress = withReport(core.progress, report);
     if (core.refused.aborted) return toWindUp(report);
     return report.state.result === Result.UNSPECIFIED ? await sendStep(report) : await sendFinal(report);

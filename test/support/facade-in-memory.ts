@@ -15,7 +15,7 @@ export type FacadeInMemory = {
   readonly calls: FacadeCalls;
   readonly redials: () => number;
   /** A relay of task 42, whose log has `facade.logRows` rows already. */
-  readonly newRelay: (ended?: Result) => Relay;
+  readonly newRelay: (ended?: Result, stop?: AbortSignal) => Relay;
 };
 
 export function facadeInMemory(overrides: Parameters<typeof createFakeFacade>[0] = {}): FacadeInMemory {
@@ -31,7 +31,7 @@ export function facadeInMemory(overrides: Parameters<typeof createFakeFacade>[0]
     log,
     calls,
     redials: () => redials,
-    newRelay: (ended = Result.UNSPECIFIED) =>
+    newRelay: (ended = Result.UNSPECIFIED, stop = new AbortController().signal) =>
       createRelay({
         calls,
         clock,
@@ -40,6 +40,7 @@ export function facadeInMemory(overrides: Parameters<typeof createFakeFacade>[0]
         ended,
         callDeadline: defaultTimes.call,
         signal: new AbortController().signal,
+        stop,
       }),
   };
 }

@@ -113,4 +113,28 @@ jobs:
       [Result.FAILURE, Result.CANCELLED],
     );
   });
+
+  it("reports no success of a job that was cut short because its executor was told to end", async () => {
+    const workflow = `
+name: test
+on: push
+jobs:
+  build:
+    runs-on: [self-hosted, pod]
+    steps:
+      - run: |
+          echo begun
+          sleep 600
+`;
+    await using test = await bootstrapUnderTest({ task: aTask({ workflow }) });
+    await configure(test);
+    const environment = { PATH: process.env["PATH"] ?? "", HOME: test.folder };
+    const running = test.run({ binary, environment });
+    while (!test.facade.rows.includes("begun"))
+      await test.facade.called("updateLog", test.facade.logs.length + 1);
+    test.stop.abort(new Error("SIGTERM"));
+    assert.equal(await running, Result.FAILURE);
+    assert.equal(test.facade.rows.at(-1), "The executor was told to end while this job ran.");
+    assert.equal(test.facade.logs.at(-1)?.noMore, true);
+  });
 });

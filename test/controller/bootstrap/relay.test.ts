@@ -252,6 +252,55 @@ describe("relaying the result", () => {
   });
 });
 
+describe("a relay whose executor is told to end", () => {
+  const ran = (...results: readonly Result[]) => results.map((result, id) => ({ id: BigInt(id), result }));
+  const cutShort = ran(Result.SUCCESS, Result.FAILURE);
+
+  async function reported(
+    result: Result,
+    ended: readonly { readonly id: bigint; readonly result: Result }[],
+    inGitea: Result = Result.UNSPECIFIED,
+  ): Promise<Result | undefined> {
+    const { facade, newRelay } = facadeInMemory();
+    await newRelay(inGitea, AbortSignal.abort()).updateTask(aReport({ result, steps: [...ended] }));
+    return facade.states[0]?.state?.result;
+  }
+
+  it("reports a job as failed whose step was cut short, though gitea-runner says that it succeeded", async () => {
+    assert.equal(await reported(Result.SUCCESS, cutShort), Result.FAILURE);
+    assert.equal(await reported(Result.SUCCESS, ran(Result.SUCCESS, Result.SKIPPED)), Result.FAILURE);
+    assert.equal(await reported(Result.SUCCESS, []), Result.FAILURE);
+  });
+
+  it("reports no cancel that nobody asked for", async () => {
+    assert.equal(await reported(Result.CANCELLED, cutShort), Result.FAILURE);
+    assert.equal(await reported(Result.CANCELLED, cutShort, Result.CANCELLED), Result.CANCELLED);
+  });
+
+  it("believes that a job has succeeded which had got through all of its steps", async () => {
+    assert.equal(await reported(Result.SUCCESS, ran(Result.SUCCESS, Result.SUCCESS)), Result.SUCCESS);
+  });
+
+  it("says again what it has said of a result that came before", async () => {
+    const { facade, newRelay } = facadeInMemory();
+    const stop = new AbortController();
+    const relay = newRelay(Result.UNSPECIFIED, stop.signal);
+    facade.failNext("updateTask", Code.Unavailable);
+    await assert.rejects(relay.updateTask(aReport({ result: Result.SUCCESS, steps: cutShort })), unavailable);
+    stop.abort();
+    await relay.updateTask(aReport({ result: Result.SUCCESS, steps: cutShort }));
+    assert.deepEqual(resultsOf(facade.states), [Result.SUCCESS]);
+  });
+
+  it("says so in the last row of the log, which gitea-runner does not count", async () => {
+    const { facade, newRelay } = facadeInMemory({ logRows: 3 });
+    const relay = newRelay(Result.UNSPECIFIED, AbortSignal.abort());
+    assert.equal((await relay.updateLog(someRows(0, ["a"]))).ackIndex, 1n);
+    for (let i = 0; i < 2; i++) assert.equal((await relay.updateLog(someRows(1, ["b"], true))).ackIndex, 2n);
+    assert.deepEqual(facade.rows, ["a", "b", "The executor was told to end while this job ran."]);
+  });
+});
+
 describe("a relay that is refused for good", () => {
   it("says so, takes everything and tells the runner to wind up", async () => {
     const { facade, newRelay } = facadeInMemory();

@@ -59,8 +59,9 @@ describe("an executor's life", () => {
     const running = test.run();
     await test.facade.called("updateTask", 3);
     test.stop.abort(new Error("stopped by SIGTERM"));
-    assert.equal(await running, Result.CANCELLED);
-    assert.deepEqual(test.facade.rows, ["first", "second", "stopped"]);
+    assert.equal(await running, Result.FAILURE);
+    const last = "The executor was told to end while this job ran.";
+    assert.deepEqual(test.facade.rows, ["first", "second", "stopped", last]);
   });
 });
 
