@@ -5,6 +5,8 @@ const particulars: readonly (readonly [RegExp, string])[] = [
   // Below the runner's home, made anew for each job.
   [/\/\S*?\/home\/work\/[0-9a-f]{16}\b/g, "<work>"],
   [/\breceived task \d+ of job/g, "received task <number> of job"],
+  // It looks at all jobs of a workflow in the order of a Go map, and names the first one that it meets.
+  [/('runs-on' key not defined in )\S+/g, "$1<a job>"],
   [/http:\/\/127\.0\.0\.1:\d+/g, "<gitea>"],
 ];
 

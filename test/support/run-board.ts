@@ -20,15 +20,17 @@ export type RunBoard = {
 
 export function createRunBoard(admin: GiteaApi, clock: Clock = systemClock): RunBoard {
   let latest: { readonly at: number; readonly statuses: Promise<Statuses> } | undefined;
-  const look = () => {
-    if (latest === undefined || clock.now() - latest.at >= everyMs)
+  /** Never from before `since`: what the caller has just done is to be seen. */
+  const look = (since: number) => {
+    if (latest === undefined || latest.at < since || clock.now() - latest.at >= everyMs)
       latest = { at: clock.now(), statuses: readAll(admin) };
     return latest.statuses;
   };
   return {
     completed: async ({ owner, name }, runs, signal) => {
+      const since = clock.now();
       for (;;) {
-        const own = [...((await look()).get(`${owner}/${name}`)?.values() ?? [])];
+        const own = [...((await look(since)).get(`${owner}/${name}`)?.values() ?? [])];
         if (own.length >= runs && own.every((status) => status === "completed")) return;
         await clock.sleep(everyMs, signal);
       }
