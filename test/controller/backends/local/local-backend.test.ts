@@ -182,7 +182,7 @@ describe("the local backend", () => {
       await world.backend.kill(name, "it is gone", signal);
       assert.ok(file.process !== null);
       // Start times are counted in hundredths of a second: the other process may have begun in the same one.
-      const reused = { ...file.process, pid: other.pid, startTime: file.process.startTime - 1 };
+      const reused = { ...file.process, pid: other.pid, startTime: file.process.startTime + 1 };
       await writeFile(world.fileOf(name), JSON.stringify({ ...file, process: reused }));
 
       const again = await world.another();
