@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { ChildProcess } from "node:child_process";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { copyFile, mkdir, readFile } from "node:fs/promises";
+import { copyFile, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { before, describe, it } from "mocha";
@@ -14,6 +14,15 @@ type Counts = { readonly passed: number; readonly failed: number; readonly skipp
 function suite(name: string, counts: Counts): string {
   const status = counts.failed > 0 ? 1 : 0;
   return `[ "$*" = "${name}" ] && { echo '${JSON.stringify(counts)}' >> "$TEST_COUNTS"; exit ${status}; }`;
+}
+
+/** A line of the script that plays npm: the unit tests are these files, run by the real mocha with the real reporter. */
+function mochaOn(...filesAndOptions: readonly string[]): string {
+  const folder = join(import.meta.dirname, "..", "..");
+  const mocha = join(folder, "node_modules", "mocha", "bin", "mocha.js");
+  const reporter = join(folder, "test", "support", "reporter.ts");
+  const words = [process.execPath, mocha, "--reporter", reporter, ...filesAndOptions];
+  return `[ "$*" = test ] && exec ${words.map((word) => `'${word}'`).join(" ")}`;
 }
 
 const unit = suite("test", { passed: 3, failed: 0, skipped: 0 });
@@ -86,6 +95,61 @@ describe(".ci/run", () => {
     const there = await run(npm, { CI: "true" });
     assert.equal(there.lastLine, "5 passed, 2 failed");
     assert.equal(there.exitCode, 1);
+  });
+
+  for (const [how, ...options] of [["one after the other"], ["in parallel", "--parallel", "--jobs", "2"]]) {
+    it(`names each failed test and hook once more at the end, one line each, when they run ${how}`, async () => {
+      await writeFile(
+        join(tools.bin, "..", "fails.test.cjs"),
+        `describe("a part", () => {
+          it("passes", () => {});
+          it("has two\\nlines", () => {
+            require("node:assert").equal(1, 2, "\\u001b[31m1\\u001b[39m is not\\n\\n2: 100%s");
+          });
+          it("quotes", () => { throw new Error('{"passed":9,"failed":9,"skipped":9}'); });
+          it("is long", () => { throw new Error("ä".repeat(5000)); });
+          after("tidy up", () => { throw new Error("nothing to tidy"); });
+        });`,
+      );
+      const { output } = await run([mochaOn(...options, "fails.test.cjs"), endToEnd]);
+      assert.deepEqual(
+        output
+          .slice(output.indexOf("\nfailed: "))
+          .replace(/^total .*$/m, "total")
+          .split("\n"),
+        [
+          "",
+          "failed: unit tests: 4 tests",
+          "failed: unit tests: fails.test.cjs: a part has two lines: 1 is not 2: 100%s",
+          'failed: unit tests: fails.test.cjs: a part quotes: {"passed":9,"failed":9,"skipped":9}',
+          `failed: unit tests: fails.test.cjs: a part is long: ${"ä".repeat(199)}…`,
+          'failed: unit tests: fails.test.cjs: a part "after all" hook: tidy up for "is long": nothing to tidy',
+          "",
+          "total",
+          "3 passed, 4 failed",
+          "",
+        ],
+      );
+    });
+  }
+
+  it("names a file that cannot be loaded beside others", async () => {
+    await writeFile(join(tools.bin, "..", "breaks.test.cjs"), 'throw new Error("not today");');
+    const { output } = await run([mochaOn("--parallel", "--jobs", "2", "breaks.test.cjs"), endToEnd]);
+    assert.match(output, /^failed: unit tests: breaks\.test\.cjs: .*not today$/m);
+  });
+
+  it("names twenty failed tests of a suite, and says how many more there are", async () => {
+    const lines = Array.from(
+      { length: 23 },
+      (_, index) => `echo 'failed test ${index + 1}' >> "$TEST_COUNTS"`,
+    );
+    const { output } = await run([
+      `if [ "$*" = test ]; then ${lines.join("; ")}; fi`,
+      suite("test", { passed: 0, failed: 23, skipped: 0 }),
+      endToEnd,
+    ]);
+    assert.match(output, /^failed: unit tests: test 20\nfailed: unit tests: and 3 more\n\ntotal/m);
   });
 
   it("says so in its last line when nothing can be installed", async () => {
