@@ -54,18 +54,18 @@ export type RunnerServiceOptions = Omit<UpdateTaskOptions, "change" | "gitea"> &
  * to be recorded. Longer than any single call to Gitea; whatever hangs for longer must not hold up the next one.
  */
 const callDeadlineMs = 30_000;
-const untilDeadline = <T>(call: (signal: AbortSignal) => Promise<T>): Promise<T> =>
-  stored(withDeadline(call, callDeadlineMs, new AbortController().signal));
 
 /**
  * Gitea's RunnerService for executors: each sees its own task and nothing else. All tasks belong to one runner
  * in Gitea's eyes, so the checks here are the only wall between jobs.
  */
 export function createRunnerService(options: RunnerServiceOptions): ServiceImpl<typeof RunnerService> {
-  const { assignments, log } = options;
+  const { assignments, clock, log } = options;
   const updateTask = createUpdateTask({ ...options, change: assignments.change });
   const updateLog = createUpdateLog(options.gitea);
   const logLanes = createKeyedQueue();
+  const untilDeadline = <T>(call: (signal: AbortSignal) => Promise<T>): Promise<T> =>
+    stored(withDeadline(clock, callDeadlineMs, call, new AbortController().signal));
 
   const admitted = (context: HandlerContext): Live & { readonly caller: Caller } => {
     const caller = callerOf(options.keyRing, options.peerOf(context), context.requestHeader);

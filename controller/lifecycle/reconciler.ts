@@ -95,11 +95,11 @@ export function createReconciler(options: ReconcilerOptions): Reconciler {
     });
 
   const list = (signal: AbortSignal) =>
-    withDeadline((deadline) => backend.list(deadline), times.callMs, signal);
+    withDeadline(clock, times.callMs, (deadline) => backend.list(deadline), signal);
 
   const settleSafely = async (assignment: Assignment, signal: AbortSignal) => {
     try {
-      await withDeadline((deadline) => settle(assignment, deadline), times.callMs, signal);
+      await withDeadline(clock, times.callMs, (deadline) => settle(assignment, deadline), signal);
     } catch (error) {
       if (signal.aborted) throw error;
       // The others are not to fail with this one; the next pass tries it again.

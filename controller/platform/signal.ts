@@ -1,3 +1,5 @@
+import type { Clock } from "./clock.ts";
+
 /** Whether an error is this signal's own abort coming back. */
 export function isAbortOf(signal: AbortSignal, error: unknown): boolean {
   return signal.aborted && error === signal.reason;
@@ -23,11 +25,22 @@ export async function abortable<T>(promise: Promise<T>, signal: AbortSignal): Pr
  * or with the signal's reason. What the call does later is nobody's business any more.
  */
 export async function withDeadline<T>(
-  call: (signal: AbortSignal) => Promise<T>,
+  clock: Pick<Clock, "sleep">,
   ms: number,
+  call: (signal: AbortSignal) => Promise<T>,
   signal: AbortSignal,
 ): Promise<T> {
   signal.throwIfAborted();
-  const either = AbortSignal.any([signal, AbortSignal.timeout(ms)]);
-  return abortable(call(either), either);
+  const [late, settled] = [new AbortController(), new AbortController()];
+  const expire = () => {
+    late.abort(new DOMException(`no answer within ${ms / 1000} s`, "TimeoutError"));
+  };
+  // Rejects when the call has settled first, which is nobody's failure.
+  clock.sleep(ms, settled.signal).then(expire, () => undefined);
+  const either = AbortSignal.any([signal, late.signal]);
+  try {
+    return await abortable(call(either), either);
+  } finally {
+    settled.abort();
+  }
 }

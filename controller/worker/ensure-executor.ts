@@ -71,7 +71,12 @@ export function createEnsureExecutor(options: EnsureExecutorOptions) {
     const { id } = record.assignment;
     const request = options.executorRequest(record);
     try {
-      const executor = await withDeadline((deadline) => backend.create(request, deadline), createMs, signal);
+      const executor = await withDeadline(
+        clock,
+        createMs,
+        (deadline) => backend.create(request, deadline),
+        signal,
+      );
       history.seen(id, executor);
       event("executor_created", record, executor);
       return { kind: "executor", executor };
@@ -124,7 +129,12 @@ export function createEnsureExecutor(options: EnsureExecutorOptions) {
   const ensure = async (record: AssignmentRecord, signal: AbortSignal): Promise<Ensured> => {
     const { phase, assignment } = record;
     if (phase.name === "claimed" || phase.name === "finished") return settled;
-    const { executors } = await withDeadline((deadline) => backend.list(deadline), times.callMs, signal);
+    const { executors } = await withDeadline(
+      clock,
+      times.callMs,
+      (deadline) => backend.list(deadline),
+      signal,
+    );
     if (phase.name === "queued") {
       const orphan = newest(executors.filter((executor) => isOrphan(executor, assignment)));
       if (orphan !== undefined) return adopt(record, orphan, signal);
@@ -136,7 +146,7 @@ export function createEnsureExecutor(options: EnsureExecutorOptions) {
     const lost = history.lost(assignment.id, name, executor);
     if (executor !== undefined && lost === undefined) return found(record, executor);
     if (executor !== undefined)
-      await withDeadline((deadline) => backend.delete(name, deadline), times.callMs, signal);
+      await withDeadline(clock, times.callMs, (deadline) => backend.delete(name, deadline), signal);
     if (lost !== undefined && phase.attempt.number >= maxAttempts) return giveUp(record, lost, signal);
     event("executor_absent", record);
     return start(record, lost !== undefined, signal);

@@ -42,7 +42,7 @@ export function createKeepAlive(options: KeepAliveOptions) {
         .filter(({ record }) => record.assignment.backend === kind && isUnclaimed(record))
         .map(async ({ record: { assignment } }) => {
           try {
-            await withDeadline((deadline) => speakFor(assignment.id, deadline), times.callMs, signal);
+            await withDeadline(clock, times.callMs, (deadline) => speakFor(assignment.id, deadline), signal);
           } catch (error) {
             if (!signal.aborted) report(assignment.id, describeError(error));
           }

@@ -78,8 +78,9 @@ export function createProcessDelivery(options: ProcessDeliveryOptions) {
     if (ensured.kind === "settled") return acknowledge(delivery, id, signal);
     const { executor } = ensured;
     const binding = await withDeadline(
-      (deadline) => backend.bindIdentity(executor, deadline),
+      clock,
       times.callMs,
+      (deadline) => backend.bindIdentity(executor, deadline),
       signal,
     );
     if (!binding.bound) {
@@ -106,7 +107,12 @@ export function createProcessDelivery(options: ProcessDeliveryOptions) {
   const mayHaveExecutor = async (id: string, signal: AbortSignal): Promise<boolean> => {
     if (!slots.has(id)) return false;
     try {
-      const { executors } = await withDeadline((deadline) => backend.list(deadline), times.callMs, signal);
+      const { executors } = await withDeadline(
+        clock,
+        times.callMs,
+        (deadline) => backend.list(deadline),
+        signal,
+      );
       return executors.some(({ metadata }) => metadata.assignment.id === id);
     } catch {
       return true;

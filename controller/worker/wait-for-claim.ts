@@ -49,7 +49,12 @@ export function createWaitForClaim({ backend, assignments, times, clock }: WaitF
   async function look(id: string, executor: Executor, signal: AbortSignal): Promise<ClaimWait | undefined> {
     const claimed = () => assignments.get(id)?.record.phase.name !== "starting";
     if (claimed()) return { kind: "claimed" };
-    const { executors } = await withDeadline((deadline) => backend.list(deadline), times.callMs, signal);
+    const { executors } = await withDeadline(
+      clock,
+      times.callMs,
+      (deadline) => backend.list(deadline),
+      signal,
+    );
     // It may have claimed and ended while the list was made.
     if (claimed()) return { kind: "claimed" };
     const now = executors.find((one) => one.name === executor.name);
