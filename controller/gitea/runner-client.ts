@@ -13,7 +13,7 @@ import {
   type UpdateTaskResponse,
 } from "../../proto/gen/runner/v1/runner_pb.ts";
 import { actionsPath } from "../assignment/executor-call.ts";
-import { fromGitea } from "../protocol/errors.ts";
+import { fromGitea, type GiteaFault } from "../protocol/errors.ts";
 
 /** Gitea as a registered runner sees it. Every call rejects with GiteaError; the caller decides on a retry. */
 export type RunnerClient = {
@@ -47,27 +47,28 @@ export type RunnerClientOptions = {
   readonly callTimeoutMs?: number;
   /** A held request (long poll) stays below 60 s. */
   readonly fetchTimeoutMs?: number;
-  /** Called for each answer, also for one that says no. */
-  readonly onAnswer?: () => void;
+  /** Called for each answer of Gitea's, with what it says no with. */
+  readonly onAnswer?: (fault: GiteaFault | undefined) => void;
 };
 
 export function createRunnerClient(options: RunnerClientOptions): RunnerClient {
-  const { callTimeoutMs = 10_000, fetchTimeoutMs = 75_000 } = options;
+  const { callTimeoutMs = 10_000, fetchTimeoutMs = 75_000, onAnswer = () => undefined } = options;
   const identify: Interceptor = (next) => (request) => {
     request.header.set("x-runner-uuid", options.uuid);
     request.header.set("x-runner-token", options.token);
     request.header.set("user-agent", options.version);
     return next(request);
   };
-  const hear: Interceptor = (next) => async (request) => {
+  const call = async <T>(doing: string, result: Promise<T>): Promise<T> => {
     try {
-      const answer = await next(request);
-      options.onAnswer?.();
+      const answer = await result;
+      onAnswer(undefined);
       return answer;
     } catch (error) {
+      const fault = fromGitea(doing, error);
       // Gitea's code for nearly everything; gateways and broken connections have others.
-      if (ConnectError.from(error).code === Code.Unknown) options.onAnswer?.();
-      throw error;
+      if (ConnectError.from(error).code === Code.Unknown) onAnswer(fault.fault);
+      throw fault;
     }
   };
   const base = options.url.replace(/\/+$/, "");
@@ -81,7 +82,7 @@ export function createRunnerClient(options: RunnerClientOptions): RunnerClient {
       httpVersion: "1.1",
       useBinaryFormat: true,
       nodeOptions: { agent },
-      interceptors: [identify, hear],
+      interceptors: [identify],
     }),
   );
   return {
@@ -106,12 +107,4 @@ export function createRunnerClient(options: RunnerClientOptions): RunnerClient {
       agent.destroy();
     },
   };
-}
-
-async function call<T>(doing: string, result: Promise<T>): Promise<T> {
-  try {
-    return await result;
-  } catch (error) {
-    throw fromGitea(doing, error);
-  }
 }

@@ -114,6 +114,19 @@ describe("our client of Gitea", () => {
     assert.equal((await failure(client.fetchTask(0n))).fault, "transient");
   });
 
+  it("tells of each answer what Gitea said no with, and of nothing that is no answer of Gitea's", async () => {
+    const heard: (string | undefined)[] = [];
+    const { runner, client } = aClient({ onAnswer: (fault) => void heard.push(fault) });
+    await client.fetchTask(0n);
+    gitea.next("FetchTask", { kind: "error", text: "rpc error: code = Internal desc = locked" });
+    await failure(client.fetchTask(0n));
+    gitea.next("FetchTask", { kind: "unreached" });
+    await failure(client.fetchTask(0n));
+    gitea.removeRunner(runner);
+    await failure(client.fetchTask(0n));
+    assert.deepEqual(heard, [undefined, "transient", "unregistered"]);
+  });
+
   it("puts neither token nor task into an error", async () => {
     const { runner, client } = aClient();
     gitea.removeRunner(runner);
