@@ -27,6 +27,8 @@ export type RefusedCall = {
   readonly reason: string;
   /** Undefined if the connection does not prove any. */
   readonly spiffeId: string | undefined;
+  /** The live assignment that it names and has the SVID of; undefined if that is not so. */
+  readonly assignment: string | undefined;
 };
 
 export type RunnerServiceOptions = Omit<UpdateTaskOptions, "change" | "gitea"> & {
@@ -78,7 +80,12 @@ export function createRunnerService(options: RunnerServiceOptions): ServiceImpl<
     const method = context.method.name;
     const reason = describeError(error);
     if (kind === undefined) log.debug({ method, error: reason }, "call not served");
-    else options.onRefused({ kind, method, reason, spiffeId: peer?.ok === true ? peer.id : undefined });
+    else {
+      const spiffeId = peer?.ok === true ? peer.id : undefined;
+      const named = context.requestHeader.get(callHeaders.assignmentId) ?? "";
+      const known = spiffeId !== undefined && assignments.resolve(named, spiffeId) !== undefined;
+      options.onRefused({ kind, method, reason, spiffeId, assignment: known ? named : undefined });
+    }
     if (kind === "superseded") options.onOver(context);
   };
   const serve = async <T>(context: HandlerContext, work: () => Promise<T> | T): Promise<T> => {

@@ -22,8 +22,20 @@ describe("the log of refusals", () => {
     for (let i = 0; i < 50; i++) {
       connection("expired", "10.0.0.1");
       connection("expired", "10.0.0.2");
-      refusals.call({ kind: "capability", method: "FetchTask", reason: "no key", spiffeId });
-      refusals.call({ kind: "foreign-task", method: "UpdateTask", reason: "task 7", spiffeId });
+      refusals.call({
+        kind: "capability",
+        method: "FetchTask",
+        reason: "no key",
+        spiffeId,
+        assignment: undefined,
+      });
+      refusals.call({
+        kind: "foreign-task",
+        method: "UpdateTask",
+        reason: "task 7",
+        spiffeId,
+        assignment: undefined,
+      });
     }
     assert.deepEqual(
       log.lines.map(({ level, message, fields }) => [level, message, fields["kind"]]),

@@ -514,4 +514,21 @@ describe("the facade's service", () => {
     assert.deepEqual([call?.kind, call?.method, call?.spiffeId], ["capability", "FetchTask", spiffeId]);
     assert.equal(JSON.stringify(call).includes(anAttempt().nonce), false);
   });
+
+  it("tells whether a refused caller has the SVID of the live assignment that it names", async () => {
+    const bad = `1.${anAttempt().nonce}.${"A".repeat(43)}`;
+    const unknown = anAssignment({ taskId: 77n });
+    const cases = [
+      [{ capability: bad }, assignment.id],
+      [{ capability: bad, peer: "spiffe://example.org/x" }, undefined],
+      [{ capability: bad, peer: "" }, undefined],
+      [{ capability: bad, assignmentId: unknown.id }, undefined],
+      [{ attempt: anAttempt({ number: 2 }) }, assignment.id],
+    ] as const;
+    for (const [caller] of cases) await assert.rejects(facade.client(caller).fetchTask({}));
+    assert.deepEqual(
+      facade.refused.map((call) => call.assignment),
+      cases.map(([, id]) => id),
+    );
+  });
 });
