@@ -15,6 +15,8 @@ import { reportEnd, storedRows } from "./gitea/report-end.ts";
 import { createRunnerClient } from "./gitea/runner-client.ts";
 import { serveHealth } from "./health/health-server.ts";
 import { createMetrics } from "./health/metrics.ts";
+import { noticeAnswer, noticeRefusedCall } from "./health/notice-troubles.ts";
+import { countTroubles, createTroubleBoard, troubleChecks } from "./health/troubles.ts";
 import { signCapability } from "./identity/capability.ts";
 import { createAssignments } from "./lifecycle/assignments.ts";
 import { lockFolder } from "./lifecycle/controller-lock.ts";
@@ -82,12 +84,14 @@ export async function runController(
   await waitForStreams({ link: connection, wanted, clock, log: log.child({ component: "queue" }) }, signal);
 
   const source = stack.use(await openOwnIdentity(config, { clock, random, log }, signal));
+  const troubles = createTroubleBoard(clock);
   let giteaAnsweredAt: number | undefined;
   const gitea = createRunnerClient({
     ...config.gitea,
     version,
-    onAnswer: () => {
+    onAnswer: (fault) => {
       giteaAnsweredAt = clock.now();
+      noticeAnswer(troubles, fault);
     },
   });
   stack.defer(() => {
@@ -171,6 +175,7 @@ export async function runController(
         phaseNames.map((name) => [name, phases.filter((one) => one === name).length]),
       );
     },
+    troubles: () => countTroubles(troubles),
     giteaSilenceSeconds: () =>
       giteaAnsweredAt === undefined ? undefined : (clock.now() - giteaAnsweredAt) / 1000,
   });
@@ -192,7 +197,10 @@ export async function runController(
       endSoon: (session) => {
         tls.endSoon(session);
       },
-      onRefused: refusals.call,
+      onRefused: (call) => {
+        refusals.call(call);
+        noticeRefusedCall(troubles, call);
+      },
       assignments,
       gitea: {
         updateTask: (request, abort) => gitea.updateTask(request, abort),
@@ -253,6 +261,7 @@ export async function runController(
         name: `${backend.kind} reconciler`,
         problem: () => overdue(reconciler.passedAt(), clock.now()),
       })),
+      well: troubleChecks(troubles),
       ready: [{ name: "svid", problem: () => problemOf(() => source.current()) }],
       metrics: () => metrics.render(),
       listen: config.healthListen,

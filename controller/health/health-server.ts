@@ -4,8 +4,10 @@ import { createServer, type Server, type ServerResponse } from "node:http";
 export type Check = { readonly name: string; problem(): string | undefined };
 
 export type HealthOptions = {
-  /** Each loop makes progress; a failed one should restart the process. */
+  /** Each loop makes progress; where one does not, a restart of the process helps. */
   readonly alive: readonly Check[];
+  /** Nothing is wrong that an operator should look at; a restart does not help. */
+  readonly well: readonly Check[];
   /** The process can serve. Outages of Gitea, NATS or the API server are none of its faults. */
   readonly ready: readonly Check[];
   /** For `/metrics`. */
@@ -14,23 +16,23 @@ export type HealthOptions = {
 };
 
 /**
- * Serves `/healthz` and `/readyz`: 200, or 503 with a line for each problem; and `/metrics`. Rejects if it cannot
- * listen.
+ * Serves `/livez` (alive), `/healthz` (alive and well) and `/readyz` (ready): 200, or 503 with a line for each
+ * problem; and `/metrics`. Rejects if it cannot listen.
  */
-export async function serveHealth({
-  alive,
-  ready,
-  metrics,
-  listen,
-}: HealthOptions): Promise<AsyncDisposable> {
+export async function serveHealth(options: HealthOptions): Promise<AsyncDisposable> {
+  const { alive, well, ready, metrics, listen } = options;
+  const pages = new Map([
+    ["/livez", alive],
+    ["/healthz", [...alive, ...well]],
+    ["/readyz", ready],
+  ]);
   const server = createServer((request, response) => {
-    const path = request.url?.split("?")[0];
+    const path = request.url?.split("?")[0] ?? "";
     if (path === "/metrics" && metrics !== undefined) {
       void scrape(metrics, response);
       return;
     }
-    const checks = path === "/healthz" ? alive : path === "/readyz" ? ready : undefined;
-    const problems = checks?.flatMap((check) => problemOf(check));
+    const problems = pages.get(path)?.flatMap((check) => problemOf(check));
     const status = problems === undefined ? 404 : problems.length > 0 ? 503 : 200;
     const body = problems === undefined ? "not found" : problems.length > 0 ? problems.join("\n") : "ok";
     response.writeHead(status, { "content-type": "text/plain; charset=utf-8" }).end(`${body}\n`);

@@ -17,6 +17,8 @@ export type MetricSources = {
   }[];
   /** How many assignments are in each phase. */
   readonly phases: () => Readonly<Record<string, number>>;
+  /** How many troubles stand, of each kind. */
+  readonly troubles: () => Readonly<Record<string, number>>;
   /** Undefined while there was no answer yet. */
   readonly giteaSilenceSeconds: () => number | undefined;
 };
@@ -67,6 +69,14 @@ export function createMetrics(sources: MetricSources): Metrics {
       for (const [phase, count] of Object.entries(sources.phases())) it.set({ phase }, count);
     },
     "phase",
+  );
+  gauge(
+    "runners_troubles",
+    "What stands against /healthz, loops aside.",
+    (it) => {
+      for (const [kind, count] of Object.entries(sources.troubles())) it.set({ kind }, count);
+    },
+    "kind",
   );
   gauge("runners_gitea_silence_seconds", "Since Gitea last answered a call.", (it) => {
     const seconds = sources.giteaSilenceSeconds();

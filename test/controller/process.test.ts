@@ -222,6 +222,29 @@ describe("the controller as a process", function () {
     assertLog(child, [...secrets(), "zq7Pw3xK9v", "task-token"]);
   });
 
+  it("is unhealthy once Gitea does not know its registration any more, and goes on, alive and ready", async () => {
+    const health = `127.0.0.1:${await freePort()}`;
+    const all = await environment({ HEALTH_LISTEN: health });
+    await using child = start(all);
+    await child.line("declared to gitea");
+    const ask = async (page: string) => {
+      const answer = await fetch(`http://${health}${page}`);
+      return [answer.status, await answer.text()] as const;
+    };
+    assert.deepEqual(await ask("/healthz"), [200, "ok\n"]);
+    const runner = gitea.runners.find(({ uuid }) => uuid === all.GITEA_RUNNER_UUID);
+    assert.ok(runner !== undefined);
+    gitea.removeRunner(runner);
+    await child.line("scheduler error");
+    const [status, text] = await ask("/healthz");
+    assert.equal(status, 503);
+    assert.match(text, /^unregistered: Gitea knows no runner with GITEA_RUNNER_UUID .*, since 2.*Z\n$/);
+    assert.match((await ask("/metrics"))[1], /^runners_troubles\{kind="unregistered"\} 1$/m);
+    for (const page of ["/livez", "/readyz"]) assert.deepEqual(await ask(page), [200, "ok\n"]);
+    child.signal("SIGTERM");
+    assert.equal(await child.exited, 0);
+  });
+
   it("B-80 ends with one line `runner stopped` and exit code 1 when a port is in use", async () => {
     const server = createServer().listen(0, "127.0.0.1");
     await once(server, "listening");

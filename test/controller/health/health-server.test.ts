@@ -8,9 +8,11 @@ import { freePort } from "../../../scripts/peers/free-port.ts";
 const check = (name: string, problem: () => string | undefined): Check => ({ name, problem });
 const good = check("loop", () => undefined);
 
-async function serve({ alive = [good], ready = [good] }: { alive?: Check[]; ready?: Check[] } = {}) {
+type Checks = { alive?: Check[]; well?: Check[]; ready?: Check[] };
+
+async function serve({ alive = [good], well = [good], ready = [good] }: Checks = {}) {
   const port = await freePort();
-  const server = await serveHealth({ alive, ready, listen: { host: "127.0.0.1", port } });
+  const server = await serveHealth({ alive, well, ready, listen: { host: "127.0.0.1", port } });
   const get = async (path: string) => {
     const answer = await fetch(`http://127.0.0.1:${port}${path}`);
     return { status: answer.status, text: await answer.text() };
@@ -34,9 +36,20 @@ describe("health", () => {
       status: 503,
       text: "pod: no pass for 400 s\nvm: stuck\n",
     });
+    assert.deepEqual(await health.get("/livez"), await health.get("/healthz"));
     assert.equal((await health.get("/readyz")).status, 200);
     problem = undefined;
     assert.equal((await health.get("/healthz")).text, "vm: stuck\n");
+  });
+
+  it("is neither a reason to restart nor to send nobody here any more what only an operator can mend", async () => {
+    await using health = await serve({ well: [check("unregistered", () => "Gitea does not know us")] });
+    assert.deepEqual(await health.get("/healthz"), {
+      status: 503,
+      text: "unregistered: Gitea does not know us\n",
+    });
+    assert.equal((await health.get("/livez")).status, 200);
+    assert.equal((await health.get("/readyz")).status, 200);
   });
 
   it("takes a check that fails for a problem, and goes on serving", async () => {
@@ -57,7 +70,7 @@ describe("health", () => {
   it("rejects when the port is in use", async () => {
     await using health = await serve();
     const listen = { host: "127.0.0.1", port: health.port };
-    await assert.rejects(serveHealth({ alive: [], ready: [], listen }), { code: "EADDRINUSE" });
+    await assert.rejects(serveHealth({ alive: [], well: [], ready: [], listen }), { code: "EADDRINUSE" });
   });
 
   it("closes although somebody holds a connection open", async () => {

@@ -12,6 +12,7 @@ const sources = (overrides: Partial<MetricSources> = {}): MetricSources => ({
     { backend: "vm", used: 0, capacity: 1 },
   ],
   phases: () => ({ queued: 5, starting: 0, claimed: 2, finished: 1 }),
+  troubles: () => ({ capability: 2, unregistered: 0 }),
   giteaSilenceSeconds: () => 0.5,
   ...overrides,
 });
@@ -38,6 +39,8 @@ describe("metrics", () => {
       'runners_live_assignments{phase="starting"} 0',
       'runners_live_assignments{phase="claimed"} 2',
       'runners_live_assignments{phase="finished"} 1',
+      'runners_troubles{kind="capability"} 2',
+      'runners_troubles{kind="unregistered"} 0',
       "runners_gitea_silence_seconds 0.5",
     ]);
     sessions = 4;
@@ -65,6 +68,7 @@ describe("metrics", () => {
     const port = await freePort();
     await using _ = await serveHealth({
       alive: [],
+      well: [],
       ready: [],
       metrics: () => metrics.render(),
       listen: { host: "127.0.0.1", port },
