@@ -21,7 +21,13 @@ export type X509Svid = {
 };
 
 export type X509SvidVerdict =
-  { readonly ok: true; readonly svid: X509Svid } | { readonly ok: false; readonly reason: string };
+  | { readonly ok: true; readonly svid: X509Svid }
+  | {
+      readonly ok: false;
+      readonly reason: string;
+      /** It is not valid yet, and may be good later just as it is. */
+      readonly early: boolean;
+    };
 
 /**
  * Takes the SVID with exactly this ID out of a message of the Workload API, or says why it cannot be used. The
@@ -57,7 +63,10 @@ function usable(
   now: number,
 ): X509SvidVerdict {
   const verdict = verifyLeaf(leaf, trustDomainOf(expectedId), now);
-  if (!verdict.ok) return refused(`the certificate is no good SVID: ${verdict.reason}`);
+  if (!verdict.ok) {
+    const early = now < leaf.validFromDate.getTime();
+    return { ...refused(`the certificate is no good SVID: ${verdict.reason}`), early };
+  }
   if (verdict.id !== expectedId) return refused(`the certificate is of ${verdict.id}`);
   const bundle = readCertificates(bundleDer);
   if (bundle.length === 0) return refused("the bundle of the trust domain is empty");
@@ -80,6 +89,6 @@ function readCertificates(bytes: Uint8Array): readonly X509Certificate[] {
   return splitCertificates(bytes).map((der) => new X509Certificate(der));
 }
 
-function refused(reason: string): X509SvidVerdict {
-  return { ok: false, reason };
+function refused(reason: string) {
+  return { ok: false, reason, early: false } as const;
 }

@@ -252,6 +252,71 @@ describe("X.509 source", () => {
     await updated;
   });
 
+  describe("an SVID that is valid only in half a minute", () => {
+    const early = (seconds = 30) => fresh({ notBefore: clock.now() + seconds * 1_000 });
+
+    it("is waited for, on the stream that it came on", async () => {
+      await api.start();
+      const opening = open();
+      const stream = await api.nextStream();
+      stream.send({ svids: [await early()] });
+      assert.match((await problems(1)).join(), /valid only from .* on/);
+      await clock.step(29_000);
+      assert.equal((await problems(1)).length, 1, "it is told once");
+      await clock.step(2_000);
+      const { notBefore } = (await opening).current();
+      assert.ok(notBefore <= clock.now() && notBefore > clock.now() - 2_500);
+    });
+
+    it("takes the place of a good one when it is valid, without a further message", async () => {
+      const { source, stream } = await opened();
+      const old = source.current();
+      stream.send({ svids: [await early()] });
+      await problems(1);
+      await clock.step(29_000);
+      assert.equal(source.current(), old);
+      const updated = nextUpdate(source);
+      await clock.step(2_000);
+      assert.equal(await updated, source.current());
+    });
+
+    it("is forgotten when a better one comes meanwhile", async () => {
+      const { source, stream } = await opened();
+      stream.send({ svids: [await early()] });
+      await problems(1);
+      const updated = nextUpdate(source);
+      const better = await fresh();
+      stream.send({ svids: [better] });
+      await updated;
+      const told: X509Svid[] = [];
+      source.onUpdate((svid) => told.push(svid));
+      await clock.step(60_000);
+      assert.deepEqual(told, []);
+    });
+
+    it("is asked for again when its stream ends meanwhile", async () => {
+      const { source, stream } = await opened();
+      stream.send({ svids: [await early()] });
+      await problems(1);
+      stream.fail(Code.Unavailable, "the agent restarts");
+      await problems(2);
+      await clock.step(1_000);
+      const updated = nextUpdate(source);
+      (await api.nextStream()).send({ svids: [await fresh()] });
+      await updated;
+    });
+
+    it("does not keep a source from giving up at the deadline", async () => {
+      await api.start();
+      const opening = open();
+      (await api.nextStream()).send({ svids: [await early(600)] });
+      await problems(1);
+      const late = assert.rejects(opening, /none came within 120 s; last problem: .*valid only from/);
+      await clock.step(readyTimeoutMs);
+      await late;
+    });
+  });
+
   it("keeps the last SVID through a denial until it expires, and recovers", async () => {
     const notAfter = Math.floor(Date.now() / 1000) * 1000 + 60_000;
     const { source, stream } = await opened(await fresh({ notAfter }));

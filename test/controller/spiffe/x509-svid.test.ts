@@ -56,9 +56,10 @@ describe("X.509-SVID in a message of the Workload API", () => {
     const other = svidMessage(otherId, await issueLeaf(ca, otherId), ca);
     assert.deepEqual(read(other), {
       ok: false,
+      early: false,
       reason: `the Workload API gave other SVIDs only: "${otherId}"`,
     });
-    assert.deepEqual(read(), { ok: false, reason: "the Workload API gave no SVID" });
+    assert.deepEqual(read(), { ok: false, early: false, reason: "the Workload API gave no SVID" });
   });
 
   it("keeps the whole chain, and ends with the first certificate of it that expires", async () => {
@@ -105,8 +106,16 @@ describe("X.509-SVID in a message of the Workload API", () => {
   for (const [what, make, reason] of broken) {
     it(`is refused with the reason if it ${what}`, async () => {
       const verdict = read(await make());
-      assert.equal(verdict.ok, false);
+      assert.ok(!verdict.ok);
       assert.match(verdict.reason, reason);
+      assert.equal(verdict.early, false);
     });
   }
+
+  it("is refused as early if it is not valid yet", async () => {
+    const verdict = read(svidMessage(id, await issueLeaf(ca, id, { notBefore: Date.now() + 30_000 }), ca));
+    assert.ok(!verdict.ok);
+    assert.match(verdict.reason, /no good SVID: it is valid only from .* on/);
+    assert.equal(verdict.early, true);
+  });
 });
