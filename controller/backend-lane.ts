@@ -49,7 +49,10 @@ export type Lane = {
   readonly backend: Backend;
   readonly slots: Slots;
   readonly reconciler: Reconciler;
-  readonly tasks: readonly Task[];
+  /** They create, delete and give verdicts. */
+  readonly leaderTasks: readonly Task[];
+  /** They speak for tasks that nobody has claimed. */
+  readonly relayTasks: readonly Task[];
   /** What waits for a slot. */
   load(): Omit<BackendLoad, "backlog">;
 };
@@ -146,10 +149,10 @@ export function createLane(options: LaneOptions): Lane {
       // Those for which there is a slot are on their way.
       return { kind, waiting: Math.max(0, waiting.length - slots.free()), oldestMs: clock.now() - oldest };
     },
-    tasks: [
+    leaderTasks: [
       { name: `${kind} worker`, run: (signal) => worker.run(signal) },
-      { name: `${kind} keep-alive`, run: (signal) => keepAlive.run(signal) },
       { name: `${kind} reconciler`, run: (signal) => reconciler.run(signal) },
     ],
+    relayTasks: [{ name: `${kind} keep-alive`, run: (signal) => keepAlive.run(signal) }],
   };
 }

@@ -2,28 +2,23 @@ import path from "node:path";
 import { createLocalBackend, type LocalBackend } from "./backends/local/local-backend.ts";
 import { stageProgram } from "./backends/local/stage-program.ts";
 import { ConfigError, type BackendConfig, type Config } from "./config.ts";
+import type { CoreBackend } from "./core-ports.ts";
 import type { Random } from "./platform/backoff.ts";
 import type { Clock } from "./platform/clock.ts";
 import type { Logger } from "./platform/logger.ts";
 
 type Dependencies = { readonly clock: Clock; readonly random: Random; readonly log: Logger };
 
-export type OpenedBackend = {
-  readonly backend: LocalBackend;
-  readonly capacity: number;
-  /** Looks after its executors until the signal is aborted; they go on without it. */
-  readonly run: (signal: AbortSignal) => Promise<void>;
-};
-
 /** The backends that the configuration selects, ready to be listed. Throws ConfigError for what is not there. */
 export async function openBackends(
   config: Config,
   dependencies: Dependencies,
-): Promise<readonly OpenedBackend[]> {
-  const opened: OpenedBackend[] = [];
+): Promise<readonly CoreBackend[]> {
+  const opened: CoreBackend[] = [];
   for (const wanted of config.backends) {
     const backend = await openBackend(config, wanted, dependencies);
-    opened.push({ backend, capacity: wanted.capacity, run: (signal) => backend.run(signal) });
+    const { capacity, backlog } = wanted;
+    opened.push({ backend, capacity, backlog, run: (signal) => backend.run(signal) });
   }
   return opened;
 }

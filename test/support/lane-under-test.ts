@@ -125,7 +125,7 @@ export function createLaneUnderTest(options: LaneUnderTestOptions = {}): LaneUnd
     clock,
     log,
     run: (...names) => {
-      for (const task of lane.tasks)
+      for (const task of [...lane.leaderTasks, ...lane.relayTasks])
         if (names.length === 0 || names.some((name) => task.name === `${kind} ${name}`))
           running.push(task.run(stopping.signal));
     },

@@ -199,7 +199,8 @@ describe("recovering", () => {
         lane,
         log,
         run: (...names: readonly string[]) => {
-          const tasks = lane.tasks.filter(({ name }) => names.some((each) => name.endsWith(each)));
+          const all = [...lane.leaderTasks, ...lane.relayTasks];
+          const tasks = all.filter(({ name }) => names.some((each) => name.endsWith(each)));
           running = runTasks(tasks, stop.signal);
         },
         end: async () => {

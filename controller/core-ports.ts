@@ -1,0 +1,56 @@
+import type { Times } from "./assignment/times.ts";
+import type { LaneOptions } from "./backend-lane.ts";
+import type { Backend } from "./backends/backend.ts";
+import type { FacadeHandlerOptions } from "./facade/handler.ts";
+import type { RunnerClient } from "./gitea/runner-client.ts";
+import type { TroubleBoard } from "./health/troubles.ts";
+import type { KeyRing } from "./identity/key-ring.ts";
+import type { RecoverOptions } from "./lifecycle/recover.ts";
+import type { Random } from "./platform/backoff.ts";
+import type { Clock } from "./platform/clock.ts";
+import type { Logger } from "./platform/logger.ts";
+import type { RecordStore } from "./record/record-store.ts";
+import type { TakeTaskOptions } from "./scheduler/take-task.ts";
+
+/** One backend with what the core needs to know of it. */
+export type CoreBackend = {
+  readonly backend: Backend;
+  readonly capacity: number;
+  /** How many of its tasks may wait for a slot before no more are fetched. */
+  readonly backlog: number;
+  /** Looks after its executors until the signal is aborted; they go on without it. */
+  readonly run: (signal: AbortSignal) => Promise<void>;
+};
+
+/** All that the core has of the world. */
+export type CorePorts = {
+  readonly gitea: Pick<RunnerClient, "declare" | "fetchTask" | "updateTask" | "updateLog">;
+  readonly queue: LaneOptions["queue"] &
+    Pick<RecoverOptions["queue"], "scan"> &
+    Pick<TakeTaskOptions, "publish">;
+  readonly records: Pick<RecordStore, "list" | "create" | "update" | "remove">;
+  readonly backends: readonly CoreBackend[];
+  /** What a task says of itself. */
+  readonly read: TakeTaskOptions["read"];
+  readonly compress: TakeTaskOptions["compress"];
+  readonly decompress: FacadeHandlerOptions["readTask"];
+  /** Unpredictable, a new one for each attempt: 32 hexadecimal digits. */
+  readonly newNonce: () => string;
+  /** Called for each refused connection and call. */
+  readonly countRefusal: (kind: string) => void;
+  /** Shown by health and metrics. */
+  readonly troubles: TroubleBoard;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Logger;
+};
+
+export type CoreSettings = {
+  /** Marks all executors as ours. */
+  readonly owner: string;
+  readonly keyRing: KeyRing;
+  /** What executors are told of the facade. */
+  readonly facade: { readonly url: string; readonly spiffeId: string };
+  readonly vmLabel: string;
+  readonly times: Times;
+};
