@@ -6,7 +6,7 @@ import { entryFile, serialiseEntry, socketPath } from "../../controller/backends
 import { parseSpiffeId, type SpiffeId } from "../../controller/identity/spiffe-id.ts";
 import { signalGroup } from "../peers/process-group.ts";
 import { type Spire, type SpireOptions, startSpire } from "../peers/start-spire.ts";
-import { startWorkloadApi } from "../workload-api/start.ts";
+import { startWorkloadApi, type WorkloadApiOptions } from "../workload-api/start.ts";
 import type { Part } from "./parts.ts";
 import type { RunFolder } from "./run-folder.ts";
 
@@ -30,13 +30,17 @@ export type SpireChoice = Pick<SpireOptions, "peers" | "cacheReloadInterval" | "
 export const trustDomain = "quick-start.example";
 export const facadeId = parseSpiffeId(`spiffe://${trustDomain}/controller/facade`);
 
+/** How the development Workload API differs from its usual way. */
+export type DevelopmentChoice = Pick<WorkloadApiOptions, "clockAheadSeconds">;
+
 /** A development Workload API, with an entry for the facade. */
 export async function startDevelopmentIdentities(
+  choice: DevelopmentChoice,
   runFolder: RunFolder,
   signal: AbortSignal,
 ): Promise<Identities> {
   const folder = await runFolder.below("spiffe");
-  const workloadApi = await startWorkloadApi({ folder, trustDomain, signal });
+  const workloadApi = await startWorkloadApi({ ...choice, folder, trustDomain, signal });
   const entry = { spiffeId: facadeId, uid: null };
   await mkdir(path.dirname(entryFile(folder, "controller")), { recursive: true });
   await writeFile(entryFile(folder, "controller"), serialiseEntry(entry));

@@ -8,7 +8,7 @@ import type { Peers } from "./prepare-peers.ts";
 import { makeRunFolder } from "./run-folder.ts";
 import { startRunnerSide, type RunnerSide, type RunnerSideOptions } from "./runner-side.ts";
 
-export type PlatformOptions = Pick<RunnerSideOptions, "spire"> & {
+export type PlatformOptions = Pick<RunnerSideOptions, "spire" | "workloadApi"> & {
   readonly peers: Peers;
   readonly giteaSettings?: GiteaSettings;
   /** Variables of the controller that replace or complete ours. */

@@ -7,6 +7,7 @@ import type { Spire } from "../peers/start-spire.ts";
 import { startController, type ControllerLine } from "./controller-process.ts";
 import { endExecutors } from "./end-executors.ts";
 import {
+  type DevelopmentChoice,
   facadeId,
   type SpireChoice,
   startDevelopmentIdentities,
@@ -27,6 +28,8 @@ export type RunnerSideOptions = {
   readonly gitea: { readonly url: string; readonly runner: RegisteredRunner };
   /** Real SPIRE in place of the development Workload API; only as root. */
   readonly spire?: SpireChoice;
+  /** For the development Workload API, where it serves. */
+  readonly workloadApi?: DevelopmentChoice;
   /** Variables of the controller that replace or complete ours. */
   readonly controller?: Readonly<Record<string, string>>;
   readonly onControllerLine?: (line: ControllerLine) => void;
@@ -72,7 +75,7 @@ export async function startRunnerSide(options: RunnerSideOptions, signal: AbortS
 
   const identities =
     options.spire === undefined
-      ? await startDevelopmentIdentities(folder, signal)
+      ? await startDevelopmentIdentities(options.workloadApi ?? {}, folder, signal)
       : await startSpireIdentities(options.spire, folder, signal);
   started(identities.part);
   onStep(identities.what);

@@ -13,8 +13,8 @@ const stop = new AbortController();
 for (const name of ["SIGTERM", "SIGINT"] as const) process.once(name, () => stop.abort());
 
 try {
-  const { folder, trustDomain, svidTtlMs } = readSettings(process.argv.slice(2), process.env);
-  const clock = systemClock;
+  const { folder, trustDomain, svidTtlMs, clockAheadMs } = readSettings(process.argv.slice(2), process.env);
+  const clock = { ...systemClock, now: () => systemClock.now() + clockAheadMs };
   const authority = await openAuthority(folder, trustDomain, clock.now());
   const onReady = () => console.log(JSON.stringify({ ready: true }));
   await serveEntries({ folder, authority, svidTtlMs, clock, log, onReady }, stop.signal);

@@ -9,6 +9,8 @@ export type WorkloadApiOptions = {
   readonly trustDomain: string;
   /** An hour if not given. */
   readonly svidTtlSeconds?: number;
+  /** How far its clock is ahead of ours; not at all if not given. */
+  readonly clockAheadSeconds?: number;
   /** Gives up the start. */
   readonly signal: AbortSignal;
 };
@@ -25,14 +27,15 @@ const readyDeadlineMs = 15_000;
 
 /** Starts the development Workload API and waits until it is ready. Rejects with the end of its log if it is not. */
 export async function startWorkloadApi(options: WorkloadApiOptions): Promise<RunningWorkloadApi> {
-  const { folder, trustDomain, svidTtlSeconds, signal } = options;
+  const { folder, trustDomain, svidTtlSeconds, clockAheadSeconds, signal } = options;
   await mkdir(folder, { recursive: true, mode: 0o711 });
   const program = fileURLToPath(new URL("main.ts", import.meta.url));
   const ttl = svidTtlSeconds === undefined ? [] : ["--svid-ttl", String(svidTtlSeconds)];
+  const ahead = clockAheadSeconds === undefined ? [] : ["--clock-ahead", String(clockAheadSeconds)];
   const server = await startServer({
     name: "the development Workload API",
     program: process.execPath,
-    args: [program, "--folder", folder, "--trust-domain", trustDomain, ...ttl],
+    args: [program, "--folder", folder, "--trust-domain", trustDomain, ...ttl, ...ahead],
     folder,
     environment: process.env,
     logFile: path.join(folder, "workload-api.log"),

@@ -10,7 +10,9 @@ describe("settings of the development Workload API", () => {
       folder: "/run/wl",
       trustDomain: "example.org",
       svidTtlMs: 3_600_000,
+      clockAheadMs: 0,
     });
+    assert.equal(readSettings([...args, "--clock-ahead", "40"], {}).clockAheadMs, 40_000);
     assert.equal(readSettings([...args, "--svid-ttl", "4"], {}).svidTtlMs, 4_000);
   });
 
@@ -21,6 +23,8 @@ describe("settings of the development Workload API", () => {
     ["no life at all", [...args, "--svid-ttl", "0"], /1 to 86400/],
     ["a life that is no number", [...args, "--svid-ttl", "1h"], /1 to 86400/],
     ["a life of weeks", [...args, "--svid-ttl", "999999"], /1 to 86400/],
+    ["a clock of tomorrow", [...args, "--clock-ahead", "86400"], /0 to 3600/],
+    ["a clock behind", [...args, "--clock-ahead=-1"], /0 to 3600/],
     ["an unknown option", [...args, "--uid", "0"], /--uid/],
   ];
   for (const [what, wrong, message] of refused) {

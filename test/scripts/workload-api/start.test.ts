@@ -37,10 +37,10 @@ describe("process of the development Workload API", () => {
   });
   afterEach(() => resources.disposeAsync());
 
-  const start = async (svidTtlSeconds = 3600): Promise<RunningWorkloadApi> =>
-    resources.use(
-      await startWorkloadApi({ folder, trustDomain: "example.org", svidTtlSeconds, signal: never }),
-    );
+  const start = async (svidTtlSeconds = 3600, clockAheadSeconds = 0): Promise<RunningWorkloadApi> => {
+    const how = { folder, trustDomain: "example.org", svidTtlSeconds, clockAheadSeconds, signal: never };
+    return resources.use(await startWorkloadApi(how));
+  };
 
   async function register(name: string, entry: WorkloadEntry): Promise<string> {
     const file = entryFile(folder, name);
@@ -64,6 +64,30 @@ describe("process of the development Workload API", () => {
     await api.stop();
     assert.equal(await api.exited, "exit code 0");
     assert.deepEqual(await readdir(socketsFolder(folder)), []);
+  });
+
+  it("gives SVIDs that begin in the future if its clock is to be ahead, and that are good from then on", async () => {
+    await start(3600, 12);
+    const socket = await register("job", { spiffeId, uid: null });
+    using client = createWorkloadClient({ kind: "unix", path: socket });
+    const told: string[] = [];
+    const lines = createLogger("warn", { write: (line) => told.push(line) });
+    const asked = Date.now();
+    await using source = await openX509Source(
+      {
+        client,
+        expectedId: spiffeId,
+        clock: systemClock,
+        random: Math.random,
+        log: lines,
+        readyTimeoutMs: 10_000,
+      },
+      never,
+    );
+    assert.match(told.join(""), /valid only from/);
+    // Twelve seconds ahead, and begun ten seconds before; certificates know whole seconds.
+    const { notBefore } = source.current();
+    assert.ok(notBefore > asked && notBefore <= Date.now(), String(notBefore - asked));
   });
 
   it("does not start in production, and says why", async () => {
