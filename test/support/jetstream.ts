@@ -16,6 +16,11 @@ import {
   type RecordStore,
   type RecordStoreOptions,
 } from "../../controller/record/record-store.ts";
+import {
+  createReportStore,
+  type ReportStore,
+  type ReportStoreOptions,
+} from "../../controller/record/report-store.ts";
 import { createRecordingLogger, type RecordingLogger } from "../fakes/recording-logger.ts";
 import { anAssignment, testStart } from "./builders.ts";
 import type { NatsUnderTest } from "./nats.ts";
@@ -29,6 +34,7 @@ export type JetStreamUnderTest = {
   readonly settings: StreamSettings;
   readonly queue: (options?: Partial<AssignmentQueueOptions>) => AssignmentQueue;
   readonly records: (options?: Partial<RecordStoreOptions>) => RecordStore;
+  readonly reports: (options?: Partial<ReportStoreOptions>) => ReportStore;
 };
 
 /** Gives each test a connection of its own and streams of its own; the connection is closed after the test. */
@@ -90,6 +96,15 @@ export function useJetStream(nats: NatsUnderTest) {
             connection: link,
             bucket: `${stream}_STATE`,
             writerId: randomUUID(),
+            log,
+            ...options,
+          }),
+        reports: (options = {}) =>
+          createReportStore({
+            connection: link,
+            bucket: `${stream}_STATE`,
+            keyRing: testKeyRing(1),
+            randomBytes,
             log,
             ...options,
           }),
