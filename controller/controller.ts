@@ -1,5 +1,4 @@
 import { randomBytes, randomUUID } from "node:crypto";
-import { defaultTimes } from "./assignment/times.ts";
 import type { Config } from "./config.ts";
 import { createCore } from "./core.ts";
 import { createFacadeHandler } from "./facade/handler.ts";
@@ -57,7 +56,7 @@ export async function runController(
   stack.defer(() => connection.close());
   const capacity = { pod: 1, vm: 1 };
   for (const backend of config.backends) capacity[backend.kind] = backend.capacity;
-  const wanted = wantedStreams({ stream, subjectBase, capacity });
+  const wanted = wantedStreams({ stream, subjectBase, capacity, times: config.streamTimes });
   // Elsewhere Pulumi makes them.
   const outages = { passing: isOutage, clock, random, log: log.child({ component: "lifecycle" }) };
   if (config.local !== undefined)
@@ -105,7 +104,7 @@ export async function runController(
   });
   const opened = await openBackends(config, { clock, random, log: log.child({ component: "backend" }) });
   const core = createCore(
-    { owner: config.gitea.uuid, keyRing, facade, vmLabel: config.vmLabel, times: defaultTimes },
+    { owner: config.gitea.uuid, keyRing, facade, vmLabel: config.vmLabel, times: config.times },
     {
       gitea,
       queue,
