@@ -7,7 +7,7 @@ export type ConfiguredTimes = { readonly times: Times; readonly streamTimes: Str
 
 /** What `RUNNER_TIMES` may replace. */
 const replaceable = { ...defaultTimes, ackWaitMs: defaultStreamTimes.ackWaitMs };
-const names = Object.keys(replaceable) as (keyof typeof replaceable)[];
+const names = Object.keys(replaceable);
 
 /** What one of Node's timers can wait at most. */
 const longestMs = 2 ** 31 - 1;
