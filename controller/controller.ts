@@ -14,6 +14,7 @@ import { isOutage } from "./outage.ts";
 import { openOwnIdentity } from "./own-identity.ts";
 import type { Random } from "./platform/backoff.ts";
 import type { Clock } from "./platform/clock.ts";
+import { createKeyValue } from "./platform/key-value.ts";
 import type { Logger } from "./platform/logger.ts";
 import { connectNats } from "./platform/nats-connection.ts";
 import { persist } from "./platform/persist.ts";
@@ -97,8 +98,7 @@ export async function runController(
     clock,
   });
   const records = createRecordStore({
-    connection,
-    bucket: stateBucket(stream),
+    bucket: createKeyValue({ link: connection, bucket: stateBucket(stream) }),
     writerId: randomUUID(),
     log: log.child({ component: "record" }),
   });
