@@ -101,6 +101,7 @@ function arrange(variables: Variables) {
     /** Set if and only if the vm worker is selected and runs there. */
     openSandbox: api === undefined || apiKey === undefined ? undefined : { api, apiKey },
     local: localConfig(variables),
+    ...variables.RUNNER_TIMES,
     healthListen: variables.HEALTH_LISTEN,
     logLevel: variables.LOG_LEVEL,
     hostname: variables.HOSTNAME,

@@ -1,5 +1,4 @@
 import { randomBytes, randomUUID } from "node:crypto";
-import { defaultTimes } from "./assignment/times.ts";
 import type { Config } from "./config.ts";
 import { createCore } from "./core.ts";
 import { createFacadeHandler } from "./facade/handler.ts";
@@ -15,6 +14,7 @@ import { isOutage } from "./outage.ts";
 import { openOwnIdentity } from "./own-identity.ts";
 import type { Random } from "./platform/backoff.ts";
 import type { Clock } from "./platform/clock.ts";
+import { createKeyValue } from "./platform/key-value.ts";
 import type { Logger } from "./platform/logger.ts";
 import { connectNats } from "./platform/nats-connection.ts";
 import { persist } from "./platform/persist.ts";
@@ -57,7 +57,7 @@ export async function runController(
   stack.defer(() => connection.close());
   const capacity = { pod: 1, vm: 1 };
   for (const backend of config.backends) capacity[backend.kind] = backend.capacity;
-  const wanted = wantedStreams({ stream, subjectBase, capacity });
+  const wanted = wantedStreams({ stream, subjectBase, capacity, times: config.streamTimes });
   // Elsewhere Pulumi makes them.
   const outages = { passing: isOutage, clock, random, log: log.child({ component: "lifecycle" }) };
   if (config.local !== undefined)
@@ -98,14 +98,13 @@ export async function runController(
     clock,
   });
   const records = createRecordStore({
-    connection,
-    bucket: stateBucket(stream),
+    bucket: createKeyValue({ link: connection, bucket: stateBucket(stream) }),
     writerId: randomUUID(),
     log: log.child({ component: "record" }),
   });
   const opened = await openBackends(config, { clock, random, log: log.child({ component: "backend" }) });
   const core = createCore(
-    { owner: config.gitea.uuid, keyRing, facade, vmLabel: config.vmLabel, times: defaultTimes },
+    { owner: config.gitea.uuid, keyRing, facade, vmLabel: config.vmLabel, times: config.times },
     {
       gitea,
       queue,

@@ -4,6 +4,7 @@ import { parseSpiffeId, parseTrustDomain } from "../identity/spiffe-id.ts";
 import { logLevels } from "../platform/logger.ts";
 import { parseEndpoint } from "../spiffe/endpoint.ts";
 import { absolutePath, checked, flag, integer, isBareUrl, listen, natsUrl, text, url } from "./fields.ts";
+import { parseTimes } from "./times.ts";
 
 /** Reads a file whole; replaced in tests. */
 export type ReadFile = (path: string) => string;
@@ -90,6 +91,9 @@ export function schemaFor(readFile: ReadFile) {
     LOCAL_SPIRE_AGENT_BINARY: absolutePath.optional(),
     LOCAL_SPIRE_SVID_TTL_SECONDS: integer(1).default(600),
     GITEA_RUNNER_BINARY: absolutePath.optional(),
+    RUNNER_TIMES: checked(parseTimes)
+      .default("{}")
+      .transform((value) => parseTimes(value)),
     HEALTH_LISTEN: listen(":8080"),
     LOG_LEVEL: z.enum(logLevels).default("info"),
     HOSTNAME: text.default("controller"),

@@ -39,9 +39,10 @@ export type KeyValue = {
 export function createKeyValue(options: {
   readonly link: NatsLink;
   readonly bucket: string;
-  readonly timeoutMs: number;
+  /** How long an answer of the server may take. */
+  readonly timeoutMs?: number;
 }): KeyValue {
-  const { link, bucket, timeoutMs } = options;
+  const { link, bucket, timeoutMs = 5_000 } = options;
   const prefix = `$KV.${bucket}.`;
   const reader: StreamReader = { link, stream: bucketStream(bucket), timeoutMs };
   const entry = (stored: StoredMsg): Entry => ({

@@ -1,9 +1,8 @@
 import { taskIdOf } from "../assignment/assignment.ts";
 import type { AssignmentRecord } from "../assignment/record.ts";
 import { describeError } from "../platform/errors.ts";
-import { createKeyValue, type Entry } from "../platform/key-value.ts";
+import type { Entry, KeyValue } from "../platform/key-value.ts";
 import type { Logger } from "../platform/logger.ts";
-import type { NatsLink } from "../platform/nats-connection.ts";
 import { isAbortOf } from "../platform/signal.ts";
 import { fromBucket, InvalidRecordError, RecordStoreUnavailableError } from "./errors.ts";
 import { decodeRecord, encodeRecord, sameRecord, type Writer } from "./record-codec.ts";
@@ -44,25 +43,19 @@ export type RecordStore = {
 };
 
 export type RecordStoreOptions = {
-  readonly connection: NatsLink;
-  readonly bucket: string;
+  readonly bucket: KeyValue;
   /** Different for every process, for ever. */
   readonly writerId: string;
   readonly log: Logger;
-  /** How long an answer of the server may take. */
-  readonly requestMs?: number;
 };
 
-const defaultRequestMs = 5_000;
-
 export function createRecordStore(options: RecordStoreOptions): RecordStore {
-  const { connection, bucket, writerId, log, requestMs = defaultRequestMs } = options;
-  const bucketed = createKeyValue({ link: connection, bucket, timeoutMs: requestMs });
+  const { bucket, writerId, log } = options;
   let counter = 0;
 
   const read = async (id: string, signal: AbortSignal) => {
     try {
-      const entry = await bucketed.read(id, signal);
+      const entry = await bucket.read(id, signal);
       return entry === undefined ? undefined : parsed(entry);
     } catch (error) {
       throw fromBucket(`reading the record of ${id}`, error, signal);
@@ -82,7 +75,7 @@ export function createRecordStore(options: RecordStoreOptions): RecordStore {
     // after the other, so its answer tells of the first as well.
     for (let tries = 0; tries < 2; tries++) {
       try {
-        const written = await bucketed.write(id, value, expected, signal);
+        const written = await bucket.write(id, value, expected, signal);
         if (written.kind === "stored") {
           return { kind: "stored", stored: { record, revision: written.revision } };
         }
@@ -110,7 +103,7 @@ export function createRecordStore(options: RecordStoreOptions): RecordStore {
       const records = new Map<string, Versioned>();
       const invalid = new Map<string, InvalidRecord>();
       try {
-        for await (const entry of bucketed.entries(signal)) {
+        for await (const entry of bucket.entries(signal)) {
           const { key } = entry;
           // The bucket holds other keys, the leader's for one.
           if (taskIdOf(key) === undefined) continue;
@@ -134,7 +127,7 @@ export function createRecordStore(options: RecordStoreOptions): RecordStore {
     update: (record, revision, signal) => write(record, revision, signal),
     remove: async (id, revision, signal) => {
       try {
-        await bucketed.purge(id, revision, signal);
+        await bucket.purge(id, revision, signal);
       } catch (error) {
         throw fromBucket(`removing the record of ${id}`, error, signal);
       }

@@ -1,6 +1,5 @@
-import { spawn } from "node:child_process";
 import { createLastLines } from "./last-lines.ts";
-import { signalGroup, startWatch } from "./process-group.ts";
+import { signalGroup, spawnWatched } from "./process-group.ts";
 import { within } from "./within.ts";
 
 export type Command = {
@@ -29,15 +28,7 @@ export async function runCommand(command: Command, signal: AbortSignal): Promise
 
 async function runUntilEnd(command: Command, what: string, signal: AbortSignal): Promise<string> {
   signal.throwIfAborted();
-  const watch = startWatch();
-  const child = spawn(command.program, command.args, {
-    cwd: command.folder,
-    env: command.environment,
-    uid: command.uid,
-    gid: command.gid,
-    stdio: ["ignore", "pipe", "pipe"],
-    detached: true,
-  });
+  const { child, endWatch } = spawnWatched(command);
   const output = createLastLines(20, command.onLine ?? (() => undefined));
   let stdout = "";
   child.stdout.setEncoding("utf8").on("data", (chunk: string) => (stdout += chunk));
@@ -48,10 +39,9 @@ async function runUntilEnd(command: Command, what: string, signal: AbortSignal):
   child.once("close", (code, killedBy) => resolve(killedBy ?? `exit code ${String(code)}`));
   const { pid } = child;
   if (pid === undefined) {
-    watch.end();
+    endWatch();
     return await ended;
   }
-  watch.begin(pid);
   let killer: NodeJS.Timeout | undefined;
   const abort = () => {
     signalGroup(pid, "SIGTERM");
@@ -67,6 +57,6 @@ async function runUntilEnd(command: Command, what: string, signal: AbortSignal):
     signal.removeEventListener("abort", abort);
     clearTimeout(killer);
     signalGroup(pid, "SIGKILL");
-    watch.end();
+    endWatch();
   }
 }

@@ -1,12 +1,12 @@
-import { spawn } from "node:child_process";
-import { open } from "node:fs/promises";
+import { access, constants, open } from "node:fs/promises";
 import { createLastLines } from "./last-lines.ts";
-import { signalGroup, startWatch } from "./process-group.ts";
+import { signalGroup, spawnWatched } from "./process-group.ts";
 import { within } from "./within.ts";
 
 export type ServerCommand = {
   /** What error messages call it. */
   readonly name: string;
+  /** A path. */
   readonly program: string;
   readonly args: readonly string[];
   readonly folder: string;
@@ -36,22 +36,18 @@ export type ServerProcess = {
 
 /** Starts a program in a process group of its own. Rejects when it cannot be started at all. */
 export async function startServer(command: ServerCommand): Promise<ServerProcess> {
+  const cannotStart = (cause: unknown) =>
+    new Error(`cannot start ${command.name} (${command.program})`, { cause });
+  await access(command.program, constants.X_OK).catch((cause: unknown) => {
+    throw cannotStart(cause);
+  });
   const log = (await open(command.logFile, "a", 0o600)).createWriteStream();
   const watchers = new Set<(line: string) => void>();
   const lines = createLastLines(30, (line) => {
     command.onLine?.(line);
     for (const watcher of watchers) watcher(line);
   });
-  const watch = startWatch();
-  const child = spawn(command.program, command.args, {
-    cwd: command.folder,
-    env: command.environment,
-    uid: command.uid,
-    gid: command.gid,
-    stdio: ["ignore", "pipe", "pipe"],
-    detached: true,
-  });
-  if (child.pid !== undefined) watch.begin(child.pid);
+  const { child, endWatch } = spawnWatched(command);
   for (const stream of [child.stdout, child.stderr]) {
     stream.setEncoding("utf8").on("data", (chunk: string) => {
       log.write(chunk);
@@ -62,8 +58,8 @@ export async function startServer(command: ServerCommand): Promise<ServerProcess
     child.once("spawn", resolve);
     child.once("error", (cause) => {
       log.end();
-      watch.end();
-      reject(new Error(`cannot start ${command.name} (${command.program})`, { cause }));
+      endWatch();
+      reject(cannotStart(cause));
     });
   });
   const pid = child.pid as number;
@@ -79,7 +75,7 @@ export async function startServer(command: ServerCommand): Promise<ServerProcess
       running = false;
     });
     child.once("close", (code, killedBy) => {
-      watch.end();
+      endWatch();
       log.end(() => resolve(killedBy ?? `exit code ${String(code)}`));
     });
   });

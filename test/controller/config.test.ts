@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "mocha";
+import { defaultTimes } from "../../controller/assignment/times.ts";
 import { type Config, ConfigError, readConfig } from "../../controller/config.ts";
+import { defaultStreamTimes } from "../../controller/queue/streams.ts";
 
 const key = "k".repeat(40);
 const files: Record<string, string> = {
@@ -136,6 +138,49 @@ describe("the configuration", () => {
 
     it("knows no third way", () => {
       assert.match(mistakes({ ...forLocal, LOCAL_IDENTITY: "vault" }, local), /^LOCAL_IDENTITY: /);
+    });
+  });
+
+  describe("of the times", () => {
+    const local = { ...always, ...forLocal, POD_BACKEND: "local", VM_BACKEND: "local" };
+
+    it("is the usual ones unless it is told otherwise", () => {
+      const { times, streamTimes } = config();
+      assert.deepEqual([times, streamTimes], [defaultTimes, defaultStreamTimes]);
+    });
+
+    it("replaces those that a test names, the ack wait of the stream among them", () => {
+      const given = { RUNNER_TIMES: '{"claimMs": 12000, "ackWaitMs": 3000}' };
+      const { times, streamTimes } = readConfig({ ...local, ...given }, readFile);
+      assert.deepEqual(times, { ...defaultTimes, claimMs: 12_000 });
+      assert.deepEqual(streamTimes, { ...defaultStreamTimes, ackWaitMs: 3_000 });
+      readConfig({ ...always, ...forVms, ...forLocal, ...given, POD_BACKEND: "local" }, readFile);
+    });
+
+    for (const text of ["12", "[]", "null", "claimMs=1", "{", '"claimMs"'])
+      it(`refuses ${text}`, () => {
+        assert.equal(mistakes({ RUNNER_TIMES: text }, local), "RUNNER_TIMES: it is not a JSON object");
+      });
+
+    for (const value of ["0", "-1", "1.5", '"9"', "null", "2147483648"])
+      it(`refuses ${value} as a time`, () => {
+        const report = mistakes({ RUNNER_TIMES: `{"beatMs": 1, "claimMs": ${value}}` }, local);
+        const wanted = "RUNNER_TIMES: of claimMs: not a whole number of milliseconds from 1 to 2147483647";
+        assert.equal(report, wanted);
+      });
+
+    it("refuses names that are none of a time", () => {
+      const report = mistakes({ RUNNER_TIMES: '{"claimMs": 5, "secretMs": 5}' }, local);
+      assert.match(report, /^RUNNER_TIMES: it may name inProgressMs, .*, ackWaitMs and nothing else$/);
+    });
+
+    it("refuses any in production, and without a local backend", () => {
+      const mistake = "RUNNER_TIMES: it is for tests with local executors, never with NODE_ENV=production";
+      assert.equal(mistakes({ RUNNER_TIMES: "{}" }), mistake);
+      const inProduction = mistakes({ RUNNER_TIMES: "{}", NODE_ENV: "production" }, local);
+      assert.ok(inProduction.split("; ").includes(mistake), inProduction);
+      const unused = { RUNNER_TIMES: "{}", POD_BACKEND: "local", COMPONENTS: "scheduler,vm-worker" };
+      assert.equal(mistakes(unused), mistake);
     });
   });
 
@@ -297,7 +342,11 @@ describe("the configuration", () => {
     assert.equal(config({ GITEA_URL: "https://example.org/git//" }).gitea.url, "https://example.org/git");
   });
 
-  for (const name of [...Object.keys({ ...always, ...forPods, ...forVms, ...forLocal }), "NATS_CA_FILE"])
+  for (const name of [
+    ...Object.keys({ ...always, ...forPods, ...forVms, ...forLocal }),
+    "NATS_CA_FILE",
+    "RUNNER_TIMES",
+  ])
     it(`B-82 never quotes a secret that was put into ${name} by mistake`, () => {
       const secret = "zq7Pw3 xK9/vB2mJ4+tR8=hN6dL";
       let message = "";

@@ -3,6 +3,7 @@ import { after, afterEach } from "mocha";
 import type { Assignment } from "../../controller/assignment/assignment.ts";
 import { type KeyRing, parseKeyRing } from "../../controller/identity/key-ring.ts";
 import { systemClock } from "../../controller/platform/clock.ts";
+import { createKeyValue } from "../../controller/platform/key-value.ts";
 import { connectNats, type NatsLink } from "../../controller/platform/nats-connection.ts";
 import {
   type AssignmentQueue,
@@ -11,11 +12,7 @@ import {
 } from "../../controller/queue/assignment-queue.ts";
 import { createStreams } from "../../controller/queue/prepare-streams.ts";
 import { defaultStreamTimes, type StreamSettings, wantedStreams } from "../../controller/queue/streams.ts";
-import {
-  createRecordStore,
-  type RecordStore,
-  type RecordStoreOptions,
-} from "../../controller/record/record-store.ts";
+import { createRecordStore, type RecordStore } from "../../controller/record/record-store.ts";
 import {
   createReportStore,
   type ReportStore,
@@ -33,7 +30,10 @@ export type JetStreamUnderTest = {
   readonly log: RecordingLogger;
   readonly settings: StreamSettings;
   readonly queue: (options?: Partial<AssignmentQueueOptions>) => AssignmentQueue;
-  readonly records: (options?: Partial<RecordStoreOptions>) => RecordStore;
+  readonly records: (options?: {
+    readonly connection?: NatsLink;
+    readonly requestMs?: number;
+  }) => RecordStore;
   readonly reports: (options?: Partial<ReportStoreOptions>) => ReportStore;
 };
 
@@ -91,13 +91,11 @@ export function useJetStream(nats: NatsUnderTest) {
             clock: systemClock,
             ...options,
           }),
-        records: (options = {}) =>
+        records: ({ connection = link, requestMs: timeoutMs = 5_000 } = {}) =>
           createRecordStore({
-            connection: link,
-            bucket: `${stream}_STATE`,
+            bucket: createKeyValue({ link: connection, bucket: `${stream}_STATE`, timeoutMs }),
             writerId: randomUUID(),
             log,
-            ...options,
           }),
         reports: (options = {}) =>
           createReportStore({

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -18,7 +19,8 @@ import { createTestCa, issueLeaf, svidMessage, type TestCa } from "../../support
 
 const ownId = "spiffe://example.org/ci/acme/widgets/build";
 const facadeId = "spiffe://example.org/facade";
-const capability = "1.open-sesame";
+/** Not the same in two runs of these tests at once: one bootstrap runs on a machine for a capability. */
+const capability = `1.open-sesame-${randomUUID()}`;
 
 describe("the bootstrap as a program", () => {
   let folder = "";

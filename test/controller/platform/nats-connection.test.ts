@@ -3,23 +3,18 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, afterEach, before, describe, it } from "mocha";
-import { type Clock, systemClock } from "../../../controller/platform/clock.ts";
+import { systemClock } from "../../../controller/platform/clock.ts";
 import {
   connectNats,
   NatsDisconnectedError,
   type NatsLink,
   type NatsSettings,
 } from "../../../controller/platform/nats-connection.ts";
+import { createFakeClock } from "../../fakes/fake-clock.ts";
 import { createRecordingLogger, type RecordingLogger } from "../../fakes/recording-logger.ts";
 import { soon } from "../../support/jetstream.ts";
 import { type NatsUnderTest, useNats } from "../../support/nats.ts";
 import { createTestCa, issueLeaf, type TestCa } from "../../support/test-pki.ts";
-
-/** A hundred times as fast. */
-const hastyClock: Clock = {
-  now: () => Date.now() * 100,
-  sleep: (ms, signal) => systemClock.sleep(ms / 100, signal),
-};
 
 describe("the connection to NATS", () => {
   const nats = useNats();
@@ -28,6 +23,7 @@ describe("the connection to NATS", () => {
     await link?.close();
     link = undefined;
     await nats.start();
+    nats.resume();
   });
 
   const settings = (log: RecordingLogger, overrides: Partial<NatsSettings> = {}): NatsSettings => ({
@@ -44,16 +40,23 @@ describe("the connection to NATS", () => {
   it("waits for a server that is not there yet, saying so once and then now and again", async () => {
     await nats.stop();
     const log = createRecordingLogger();
-    const connecting = connectNats(settings(log, { clock: hastyClock, retryMs: 500 }), soon());
+    const clock = createFakeClock();
+    const connecting = connectNats(settings(log, { clock, retryMs: 10_000 }), soon());
+    const said = () => log.lines.map(({ message }) => message);
     const waiting = "nats is not reachable, waiting for it";
-    await log.line(waiting);
-    await log.line(waiting, 1);
+    for (const times of [1, 1, 1, 2, 2]) {
+      // It has tried.
+      await clock.waiting();
+      assert.deepEqual(said(), Array<string>(times).fill(waiting));
+      await clock.step(10_000);
+    }
+    await clock.waiting();
     await nats.start();
+    await clock.step(10_000);
     link = await connecting;
     assert.equal(link.connected(), true);
     await echo(link);
-    assert.ok(log.lines.length < 10, "it is not said at every try");
-    assert.equal(log.lines.at(-1)?.message, "nats connected");
+    assert.deepEqual(said(), [waiting, waiting, "nats connected"]);
   });
 
   it("stops waiting when the signal is aborted", async () => {
@@ -93,10 +96,16 @@ describe("the connection to NATS", () => {
 
   it("reminds of a server that stays away", async () => {
     const log = createRecordingLogger();
-    link = await connectNats(settings(log, { clock: hastyClock }), soon());
+    const clock = createFakeClock();
+    link = await connectNats(settings(log, { clock }), soon());
     await nats.kill();
-    const { fields } = await log.line("nats is still away, reconnecting");
-    assert.ok((fields["seconds"] as number) >= 30);
+    for (const seconds of [30, 60]) {
+      await clock.waiting();
+      await clock.step(30_000);
+      const { fields } = log.lines.at(-1) ?? assert.fail("it says nothing");
+      assert.equal(log.lines.at(-1)?.message, "nats is still away, reconnecting");
+      assert.equal(fields["seconds"], seconds);
+    }
   });
 
   it("refuses a request at once while there is no connection", async () => {
@@ -143,11 +152,15 @@ describe("the connection to NATS", () => {
     assert.equal(leaving.connected(), false);
   });
 
-  it("closes at once while the server does not answer", async () => {
+  it("closes within two seconds while the server does not answer", async () => {
     const log = createRecordingLogger();
-    const closing = await connectNats(settings(log, { clock: hastyClock }), soon());
+    const clock = createFakeClock();
+    const closing = await connectNats(settings(log, { clock }), soon());
     await nats.pause();
-    await closing.close();
+    const closed = closing.close();
+    await clock.waiting();
+    await clock.step(2_000);
+    await closed;
     nats.resume();
     assert.doesNotMatch(log.text(), /closed for good/);
   });

@@ -1,31 +1,48 @@
 import assert from "node:assert/strict";
-import { describe, it } from "mocha";
+import { afterEach, describe, it } from "mocha";
 import { beat } from "../../../controller/gitea/beat.ts";
 import { reportEnd } from "../../../controller/gitea/report-end.ts";
-import { createRunnerClient } from "../../../controller/gitea/runner-client.ts";
-import { type Clock, systemClock } from "../../../controller/platform/clock.ts";
+import { createRunnerClient, type RunnerClient } from "../../../controller/gitea/runner-client.ts";
 import { compressTask } from "../../../controller/protocol/compressed-task.ts";
 import { readTask } from "../../../controller/protocol/read-task.ts";
 import { createHeldUp } from "../../../controller/scheduler/held-up.ts";
 import { createScheduler } from "../../../controller/scheduler/scheduler.ts";
 import { createTakeTask } from "../../../controller/scheduler/take-task.ts";
+import { createFakeClock, settle } from "../../fakes/fake-clock.ts";
 import { startFakeGitea, type FakeGitea } from "../../fakes/fake-gitea.ts";
 import { createRecordingLogger } from "../../fakes/recording-logger.ts";
 import { testTrustDomain } from "../../support/builders.ts";
 
-/** A hundred times as fast. */
-const started = Date.now();
-const clock: Clock = {
-  now: () => started + (Date.now() - started) * 100,
-  sleep: (ms, signal) => systemClock.sleep(ms / 100, signal),
-};
-
-/** The whole way of a task from Gitea to the queue; only the queue is a fake. */
-function start(gitea: FakeGitea, capacity = 4) {
+/**
+ * The whole way of a task from Gitea to the queue; only the queue is a fake. Time passes by itself until `stop`, but stands
+ * still while Gitea is asked: no deadline and no pause depends on how busy the machine is.
+ */
+function start(gitea: FakeGitea, stop: AbortController, capacity = 4) {
   const runner = gitea.addRunner();
-  const client = createRunnerClient({ ...runner, url: gitea.url, version: "test/1" });
+  const connection = createRunnerClient({ ...runner, url: gitea.url, version: "test/1" });
+  let asked = 0;
+  const counted = async <T>(call: Promise<T>) => {
+    asked++;
+    try {
+      return await call;
+    } finally {
+      asked--;
+    }
+  };
+  const client: Omit<RunnerClient, "close"> = {
+    declare: (labels, signal) => counted(connection.declare(labels, signal)),
+    fetchTask: (tasksVersion) => counted(connection.fetchTask(tasksVersion)),
+    updateTask: (request, signal) => counted(connection.updateTask(request, signal)),
+    updateLog: (request, signal) => counted(connection.updateLog(request, signal)),
+  };
+  const clock = createFakeClock();
+  const passTime = async () => {
+    while (!stop.signal.aborted) {
+      if (asked > 0) await settle();
+      else await clock.step(100);
+    }
+  };
   const log = createRecordingLogger();
-  const stop = new AbortController();
   const heldUp = createHeldUp();
   const published: bigint[] = [];
   const state = { publishes: true };
@@ -62,6 +79,7 @@ function start(gitea: FakeGitea, capacity = 4) {
     log,
   });
   const run = scheduler.run(stop.signal);
+  const timeIsOver = passTime();
   const until = (count: number) =>
     new Promise<void>((resolve) => {
       const watcher = () => {
@@ -72,27 +90,33 @@ function start(gitea: FakeGitea, capacity = 4) {
     });
   const end = async () => {
     stop.abort(new Error("stop"));
-    await run;
-    client.close();
+    await Promise.all([run, timeIsOver]);
+    connection.close();
   };
-  return { runner, log, published, state, until, end, run, stop };
+  return { runner, log, published, state, until, end, run };
 }
 
 const podJobs = (gitea: FakeGitea, count: number) =>
   Array.from({ length: count }, () => gitea.addJob({ runsOn: ["self-hosted", "pod"] }));
 
 describe("the scheduler with a Gitea", () => {
+  let stop = new AbortController();
+  afterEach("stop the scheduler of a test that failed", () => {
+    stop.abort();
+    stop = new AbortController();
+  });
+
   it("publishes every task exactly once, whatever calls go wrong without Gitea having chosen one", async () => {
     await using gitea = await startFakeGitea();
     const jobs = podJobs(gitea, 20);
     for (let i = 0; i < 4; i++) {
       gitea.next("FetchTask", { kind: "unreached" });
       gitea.next("FetchTask", { kind: "busy" });
-      gitea.next("FetchTask", { kind: "slow", until: clock.sleep(200, new AbortController().signal) });
+      gitea.next("FetchTask", { kind: "slow", until: gitea.called("FetchTask", 4 * i + 3).then(settle) });
       gitea.next("FetchTask", { kind: "error", text: "rpc error: code = Internal desc = pick task: locked" });
     }
     gitea.next("Declare", { kind: "lost" });
-    const scheduler = start(gitea);
+    const scheduler = start(gitea, stop);
     await scheduler.until(20);
     await scheduler.end();
     assert.equal(scheduler.published.length, 20);
@@ -103,7 +127,7 @@ describe("the scheduler with a Gitea", () => {
     await using gitea = await startFakeGitea();
     const jobs = podJobs(gitea, 6);
     gitea.next("FetchTask", { kind: "lost" });
-    const scheduler = start(gitea);
+    const scheduler = start(gitea, stop);
     await scheduler.until(5);
     await scheduler.end();
     const [lost] = jobs.filter(({ task }) => task !== undefined && !scheduler.published.includes(task.id));
@@ -117,9 +141,9 @@ describe("the scheduler with a Gitea", () => {
     const [job] = podJobs(gitea, 1);
     const answer = Promise.withResolvers<void>();
     gitea.next("FetchTask", { kind: "slow", until: answer.promise });
-    const scheduler = start(gitea, 1);
+    const scheduler = start(gitea, stop, 1);
     await gitea.called("FetchTask");
-    scheduler.stop.abort(new Error("stop"));
+    stop.abort(new Error("stop"));
     answer.resolve();
     await scheduler.run;
     assert.deepEqual(scheduler.published, [job?.task?.id]);
@@ -129,7 +153,7 @@ describe("the scheduler with a Gitea", () => {
   it("B-22 takes no further task while the queue is away, and fails those in hand at a stop, with the reason", async () => {
     await using gitea = await startFakeGitea();
     const jobs = podJobs(gitea, 20);
-    const scheduler = start(gitea, 4);
+    const scheduler = start(gitea, stop);
     scheduler.state.publishes = false;
     const before = scheduler.published.length;
     await scheduler.log.line("publishing a task failed");
@@ -151,7 +175,7 @@ describe("the scheduler with a Gitea", () => {
     const wrong = gitea.addJob({ runsOn: [], steps: 2 });
     const alone = gitea.addJob({ runsOn: ["self-hosted"] });
     const [good] = podJobs(gitea, 1);
-    const scheduler = start(gitea, 1);
+    const scheduler = start(gitea, stop, 1);
     await scheduler.until(1);
     await scheduler.end();
     assert.deepEqual(gitea.shown(wrong), { job: "failure", steps: ["skipped", "skipped"] });
@@ -165,7 +189,7 @@ describe("the scheduler with a Gitea", () => {
 
   it("never registers, and declares once, also when Gitea forgets the runner for a while", async () => {
     await using gitea = await startFakeGitea();
-    const scheduler = start(gitea, 2);
+    const scheduler = start(gitea, stop, 2);
     await gitea.called("FetchTask", 2);
     gitea.runners.splice(0);
     await scheduler.log.line("scheduler error");
@@ -188,7 +212,7 @@ describe("the scheduler with a Gitea", () => {
     });
     gitea.addJob({ runsOn: ["self-hosted"], secrets: { DEPLOY_KEY: "zq7Pw3" } });
     gitea.next("FetchTask", { kind: "error", text: "rpc error: code = Internal desc = pick task: locked" });
-    const scheduler = start(gitea, 1);
+    const scheduler = start(gitea, stop, 1);
     await scheduler.until(1);
     await scheduler.log.line("task refused");
     await scheduler.end();

@@ -1,0 +1,54 @@
+import { taskIdOf } from "../assignment/assignment.ts";
+import { apiErrorCode, apiErrors, readStoredAfter } from "../platform/jetstream.ts";
+import type { NatsLink } from "../platform/nats-connection.ts";
+import { isAbortOf } from "../platform/signal.ts";
+import { type History, historyOf, type StoredMessage } from "./stored-event.ts";
+
+export type EventSource = {
+  readonly link: NatsLink;
+  /** The event stream's name. */
+  readonly stream: string;
+  /** Where an assignment's events are. */
+  readonly subject: (assignmentId: string) => string;
+  /** How long an answer of the server may take. */
+  readonly requestMs?: number;
+};
+
+/** The events cannot be read now. `stream-missing`: JetStream answers, and keeps no events. */
+export class EventsUnavailableError extends Error {
+  override readonly name = "EventsUnavailableError";
+  readonly reason: "unreachable" | "stream-missing";
+
+  constructor(reason: "unreachable" | "stream-missing", message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.reason = reason;
+  }
+}
+
+const defaultRequestMs = 5_000;
+
+/**
+ * What happened to an assignment, as far back as the stream goes; empty for an id that is none. For people: nothing
+ * that the controller does may depend on it. Rejects with EventsUnavailableError, or with the signal's reason.
+ */
+export async function readEvents(
+  { link, stream, subject, requestMs = defaultRequestMs }: EventSource,
+  assignmentId: string,
+  signal: AbortSignal,
+): Promise<History> {
+  // What is no id could be a wildcard.
+  if (taskIdOf(assignmentId) === undefined) return historyOf(assignmentId, []);
+  const messages: StoredMessage[] = [];
+  try {
+    const reader = { link, stream, timeoutMs: requestMs };
+    const query = { subject: subject(assignmentId), after: 0 };
+    for await (const { data, header } of readStoredAfter(reader, query, signal))
+      messages.push({ data, id: header.get("Nats-Msg-Id") });
+  } catch (error) {
+    if (isAbortOf(signal, error)) throw error;
+    const missing = apiErrorCode(error) === apiErrors.streamNotFound;
+    const doing = `reading the events of ${assignmentId}`;
+    throw new EventsUnavailableError(missing ? "stream-missing" : "unreachable", doing, { cause: error });
+  }
+  return historyOf(assignmentId, messages);
+}
