@@ -24,7 +24,12 @@ export type Executor = {
 };
 
 /** Something of ours whose metadata does not hold: reported, takes a slot, stops nothing. */
-export type InvalidExecutor = { readonly name: string; readonly reason: string };
+export type InvalidExecutor = {
+  readonly name: string;
+  readonly reason: string;
+  /** As far as the backend itself knows, whatever stands on it. Milliseconds since the epoch. */
+  readonly createdAt: number;
+};
 
 export type ExecutorRequest = {
   readonly metadata: ExecutorMetadata;

@@ -281,6 +281,7 @@ wait
       assert.deepEqual(executors, []);
       assert.equal(invalid[0]?.name, name);
       assert.match(invalid[0].reason, message);
+      assert.ok(Math.abs(invalid[0].createdAt - systemClock.now()) < 60_000, "its age is known all the same");
       for (const act of [
         () => world.backend.delete(name, signal),
         () => world.backend.kill(name, "x", signal),
