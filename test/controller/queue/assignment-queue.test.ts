@@ -395,7 +395,23 @@ describe("the queue of assignments", () => {
       assert.equal(await queue.remove(sequence, "gitea-task-42", soon()), "removed");
       assert.equal(await queue.remove(sequence, "gitea-task-42", soon()), "gone");
       assert.equal(await queue.remove(99, "gitea-task-42", soon()), "gone");
+      assert.equal(
+        await queue.remove(0, "gitea-task-42", soon()),
+        "gone",
+        "a record without a message has 0",
+      );
       await assertEmpty(queue);
+    });
+
+    it("tells whether a message is there and names the assignment", async () => {
+      const queue = (await jetStream.open()).queue();
+      const { sequence } = await queue.publish(aStoredTask(), soon());
+      assert.equal(await queue.has(sequence, "gitea-task-42", soon()), true);
+      assert.equal(await queue.has(sequence, "gitea-task-41", soon()), false);
+      assert.equal(await queue.has(sequence + 1, "gitea-task-42", soon()), false);
+      assert.equal(await queue.has(0, "gitea-task-42", soon()), false);
+      await queue.remove(sequence, "gitea-task-42", soon());
+      assert.equal(await queue.has(sequence, "gitea-task-42", soon()), false);
     });
   });
 });
