@@ -48,10 +48,12 @@ export function overdue(
         retryAt: now,
       };
     case "adopted":
+      if (now >= latestDeadline(record, times) + times.deadlineMarginMs)
+        return failed("record_lost", `it was still there ${minutes(now - record.fetchedAt)} after it began`);
       if (now - Math.max(heardAt, phase.since) < times.silenceMs) return undefined;
       return failed("record_lost", `nothing heard for ${minutes(times.silenceMs)}`);
     case "claimed":
-      if (phase.deadlineAt !== undefined && now >= phase.deadlineAt + times.deadlineMarginMs)
+      if (now >= (phase.deadlineAt ?? latestDeadline(record, times)) + times.deadlineMarginMs)
         return failed("deadline", `it ran for ${minutes(now - phase.claim.at)}`);
       if (phase.cancelledAt !== undefined && now - phase.cancelledAt >= times.cancelGraceMs)
         return failed(
@@ -68,6 +70,11 @@ export function overdue(
     default:
       return phase satisfies never;
   }
+}
+
+/** No executor of the task has a later one. Stands in for a deadline that was lost with its record. */
+function latestDeadline(record: Pick<AssignmentRecord, "fetchedAt">, times: Times): number {
+  return deadlineOf(record, Infinity, 0, times);
 }
 
 function failed(

@@ -22,6 +22,10 @@ export type Times = {
   readonly cancelGraceMs: number;
   /** An executor whose task is over ends by itself within this, or is killed. */
   readonly terminalGraceMs: number;
+  /** A claimed executor that no list shows, and that nobody has heard of, for this long is gone. */
+  readonly absentMs: number;
+  /** An executor that is still there this long after it was to be ended or deleted holds no slot any more. */
+  readonly lingerMs: number;
   /** Gitea ends what takes longer than this from the fetch on (its `ENDLESS_TASK_TIMEOUT`). */
   readonly endlessMs: number;
   /** An executor's deadline stays this much below what is left of that. */
@@ -54,6 +58,8 @@ export const defaultTimes: Times = {
   silenceMs: 5 * minute,
   cancelGraceMs: 5 * minute,
   terminalGraceMs: minute,
+  absentMs: 30_000,
+  lingerMs: 5 * minute,
   endlessMs: 180 * minute,
   endlessMarginMs: 5 * minute,
   minimumRunMs: 10 * minute,

@@ -39,6 +39,8 @@ export type Orphan = {
   readonly assignment: Assignment;
   readonly attempt: Attempt;
   readonly createdAt: number;
+  /** Its message, if that is there still: what is in it is handed to the executor that asks first. */
+  readonly message?: Omit<Offer, "assignment">;
 };
 
 export type Applied = {
@@ -63,6 +65,11 @@ export type Assignments = {
   offer(offer: Offer, signal: AbortSignal): Promise<"taken" | "conflict">;
   /** Makes a record for an executor that has none; it counts as claimed from then on. To be run as its actor. */
   adopt(orphan: Orphan, signal: AbortSignal): Promise<AssignmentRecord>;
+  /**
+   * Writes the record anew if it is not stored any more: its bucket was lost. To be run as its actor. Resolves to
+   * whether it was written.
+   */
+  keep(id: string, signal: AbortSignal): Promise<boolean>;
   /** Takes in a record read at start. */
   restore(stored: VersionedRecord): void;
   get(id: string): LiveAssignment | undefined;
@@ -165,12 +172,21 @@ export function createAssignments({ store, clock, onChange }: AssignmentsOptions
 
   return {
     offer: (offered, signal) => actors.run(offered.assignment.id, () => offer(offered, signal)),
-    adopt: async ({ assignment, attempt, createdAt }, signal) => {
+    adopt: async ({ assignment, attempt, createdAt, message }, signal) => {
       const known = live.get(assignment.id);
       if (known !== undefined) return known.record;
-      const lost = queuedRecord(assignment, { fetchedAt: createdAt, sequence: 0 });
+      const { fetchedAt, sequence } = message ?? { fetchedAt: createdAt, sequence: 0 };
+      const lost = queuedRecord(assignment, { fetchedAt, sequence });
       const adopted = next(lost, { type: "executor_adopted", attempt }, clock.now());
-      return enter(adopted.moved ? adopted.record : lost, "orphan_found", undefined, signal);
+      return enter(adopted.moved ? adopted.record : lost, "orphan_found", message?.compressedTask, signal);
+    },
+    keep: async (id, signal) => {
+      const known = live.get(id);
+      if (known === undefined) return false;
+      const write = await store.create(known.record, signal);
+      const stored = write.kind === "stored" ? write.stored : write.current;
+      if (stored !== undefined) put(stored, known.compressedTask);
+      return write.kind === "stored";
     },
     restore: (stored) => {
       put(stored, undefined);
