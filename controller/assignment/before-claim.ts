@@ -34,15 +34,20 @@ export function verdict({ failure, result }: EventOf<"failed">, executorGone: bo
 
 const cancelled = (executorGone: boolean): End => ({ by: "controller", result: "cancelled", executorGone });
 
-const beginRows: Cell<"queued" | "starting", "rows_begun"> = {
-  to: ["queued", "starting"],
-  move: ({ record }) => (record.rowsBegun ? "they have begun already" : { ...record, rowsBegun: true }),
-};
-const queueAgain: Cell<"queued" | "starting", "queued_again"> = {
-  to: ["queued", "starting"],
-  move: ({ record, event }) =>
-    record.sequence === event.sequence ? "it is known" : { ...record, sequence: event.sequence },
-};
+function beginRows<Name extends "queued" | "starting">(name: Name): Cell<Name, "rows_begun"> {
+  return {
+    to: [name],
+    move: ({ record }) => (record.rowsBegun ? "they have begun already" : { ...record, rowsBegun: true }),
+  };
+}
+
+function queueAgain<Name extends "queued" | "starting">(name: Name): Cell<Name, "queued_again"> {
+  return {
+    to: [name],
+    move: ({ record, event }) =>
+      record.sequence === event.sequence ? "it is known" : { ...record, sequence: event.sequence },
+  };
+}
 
 /** No executor is there, or the last one is lost. */
 export const queuedRow: Row<"queued"> = {
@@ -71,7 +76,7 @@ export const queuedRow: Row<"queued"> = {
   },
   claimed: noAttempt,
   steps_reported: noAttempt,
-  rows_begun: beginRows,
+  rows_begun: beginRows("queued"),
   cancel_told: { to: ["ending"], move: ({ record, now }) => toEnding(record, cancelled(true), now) },
   result_reported: noAttempt,
   report_lost: undecided,
@@ -86,7 +91,7 @@ export const queuedRow: Row<"queued"> = {
       phase: { name: "finished", result, by: "gitea", at: now },
     }),
   },
-  queued_again: queueAgain,
+  queued_again: queueAgain("queued"),
 };
 
 /** An executor is being made, or is there and has not claimed. */
@@ -128,7 +133,7 @@ export const startingRow: Row<"starting"> = {
         : "another attempt is current",
   },
   steps_reported: unclaimed,
-  rows_begun: beginRows,
+  rows_begun: beginRows("starting"),
   cancel_told: {
     to: ["ending"],
     move: ({ record, phase: { attempt }, now }) => toEnding(record, cancelled(false), now, { attempt }),
@@ -150,5 +155,5 @@ export const startingRow: Row<"starting"> = {
       phase: { name: "finished", attempt, result, by: "gitea", at: now },
     }),
   },
-  queued_again: queueAgain,
+  queued_again: queueAgain("starting"),
 };
