@@ -64,7 +64,8 @@ export function aContent(
   };
 }
 
-export function createFakeQueue(clock: Clock): FakeQueue {
+/** `maxAckPending`: as many messages of a backend may be in hand or handed back with a delay; others wait for them. */
+export function createFakeQueue(clock: Clock, maxAckPending = Infinity): FakeQueue {
   const messages = new Map<number, Message>();
   const counts = new Map<number, number>();
   const words: QueueWord[] = [];
@@ -146,8 +147,9 @@ export function createFakeQueue(clock: Clock): FakeQueue {
       for (;;) {
         const waiting = [...messages.values()].filter((one) => one.backend === backend && !one.inHand);
         // Redeliveries come first.
+        const pending = [...messages.values()].filter((one) => one.backend === backend && isPending(one));
         const due = waiting
-          .filter((one) => one.due <= clock.now())
+          .filter((one) => one.due <= clock.now() && (isPending(one) || pending.length < maxAckPending))
           .toSorted((a, b) => Number(b.deliveryCount > 0) - Number(a.deliveryCount > 0))[0];
         if (due !== undefined) return deliver(due);
         if (clock.now() >= end) return undefined;
@@ -192,4 +194,9 @@ export function createFakeQueue(clock: Clock): FakeQueue {
     failNext: (method, error) => void failures.push({ method, error }),
     denyNextAck: () => void denied++,
   };
+}
+
+/** Delivered, and neither acknowledged nor rejected. */
+function isPending({ inHand, deliveryCount }: Message): boolean {
+  return inHand || deliveryCount > 0;
 }
