@@ -84,7 +84,11 @@ export function createEnds(options: EndsOptions): Ends {
       }
       if (before?.error !== text)
         log.warn({ assignment: id, error: text, failures }, "end of a task not delivered yet");
-      failed.set(id, { failures, notBefore: clock.now() + backoffMs(failures, backoff, random), error: text });
+      failed.set(id, {
+        failures,
+        notBefore: clock.now() + backoffMs(failures, backoff, random),
+        error: text,
+      });
       throw error;
     }
   };

@@ -29,19 +29,19 @@ export function createHearing({ clock, canHear = () => true }: HearingOptions): 
   let since = clock.now();
   let askedAt = since;
 
-  const listen = (): number => {
+  const listen = (): void => {
     const now = clock.now();
     if (!canHear() || now < askedAt || now - askedAt > deafMs) since = now;
+    // What lies ahead was heard before the clock was set back.
+    if (now < askedAt) for (const [id, at] of last) last.set(id, Math.min(at, now));
     askedAt = now;
-    return now;
   };
 
   return {
     heard: (id) => void last.set(id, clock.now()),
     heardAt: (id) => {
-      const now = listen();
-      // What lies ahead was heard before the clock was set back.
-      return Math.min(now, Math.max(since, last.get(id) ?? since));
+      listen();
+      return Math.max(since, last.get(id) ?? since);
     },
     forget: (id) => void last.delete(id),
   };

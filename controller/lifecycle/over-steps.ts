@@ -53,19 +53,21 @@ export function finishedSteps(
     nothingLives(seen, record) && mine === undefined && others.length === 0 && seen.settled;
   return [
     ...releases(seen, record, phase.at, now, times),
-    ...(mine === undefined ? [] : currentSteps(mine, killed)),
+    ...(mine === undefined ? [] : currentSteps(mine, killed, seen.lingering.has(mine.name))),
     ...deletes(others),
     ...(nothingThere && !mayComeLate(record, phase.at, now, times) ? [{ do: "forget" } as const] : []),
   ];
 }
 
-/** Ended before it is marked or not, it is deleted only when both are done. */
-function currentSteps(executor: Executor, killed: boolean): readonly Step[] {
+/** It is marked, and has ended or does not end however often it is killed, before it is deleted. */
+function currentSteps(executor: Executor, killed: boolean, lingers: boolean): readonly Step[] {
   const { name, metadata } = executor;
   return [
     ...(killed ? kills([executor], "its task is over") : []),
     ...(metadata.terminal ? [] : [{ do: "mark", executor: name } as const]),
-    ...(isAlive(executor) ? [] : [{ do: "delete", executor: name, messageFirst: true } as const]),
+    ...(isAlive(executor) && !(killed && lingers)
+      ? []
+      : [{ do: "delete", executor: name, messageFirst: true } as const]),
   ];
 }
 
