@@ -45,6 +45,8 @@ export type FakeQueue = {
   readonly pulls: readonly BackendKind[];
   /** The ack wait of a message is over, though its worker still has it. */
   forget(sequence: number): void;
+  /** An operator deletes a message. */
+  drop(sequence: number): void;
   /** Its next delivery is the one after this many. */
   age(sequence: number, deliveryCount: number): void;
   failNext(method: "next" | "acknowledge" | "remove", error: Error): void;
@@ -155,7 +157,8 @@ export function createFakeQueue(clock: Clock, maxAckPending = Infinity): FakeQue
         if (clock.now() >= end) return undefined;
         const round = new AbortController();
         const either = AbortSignal.any([signal, round.signal]);
-        const soonest = Math.min(end, ...waiting.map((one) => one.due));
+        const later = waiting.map((one) => one.due).filter((at) => at > clock.now());
+        const soonest = Math.min(end, ...later);
         const wake = Promise.race([moved.next(either), clock.sleep(soonest - clock.now(), either)]);
         try {
           await wake;
@@ -187,6 +190,7 @@ export function createFakeQueue(clock: Clock, maxAckPending = Infinity): FakeQue
       message.due = clock.now();
       moved.wake();
     },
+    drop: (sequence) => void messages.delete(sequence),
     age: (sequence, deliveryCount) => {
       const message = messages.get(sequence);
       if (message !== undefined) message.deliveryCount = deliveryCount;
