@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { afterEach, describe, it } from "mocha";
 import { beat } from "../../../controller/gitea/beat.ts";
-import { reportEnd } from "../../../controller/gitea/report-end.ts";
+import { createReportEnd } from "../../../controller/gitea/report-end.ts";
 import { createRunnerClient, type RunnerClient } from "../../../controller/gitea/runner-client.ts";
 import { compressTask } from "../../../controller/protocol/compressed-task.ts";
 import { readTask } from "../../../controller/protocol/read-task.ts";
@@ -42,6 +42,7 @@ function start(gitea: FakeGitea, stop: AbortController, capacity = 4) {
       else await clock.step(100);
     }
   };
+  const reportEnd = createReportEnd({ gitea: client, clock });
   const log = createRecordingLogger();
   const heldUp = createHeldUp();
   const published: bigint[] = [];
@@ -61,8 +62,7 @@ function start(gitea: FakeGitea, stop: AbortController, capacity = 4) {
         return Promise.resolve({ sequence: ++sequence });
       },
       offer: () => Promise.resolve(),
-      fail: (taskId, reason, signal) =>
-        reportEnd(client, { taskId, result: "failure", reason, steps: [] }, clock.now(), signal),
+      fail: (taskId, reason, signal) => reportEnd({ taskId, result: "failure", reason, steps: [] }, signal),
       beat: (taskId, signal) => beat(client, taskId, signal),
       heldUp,
       clock,
