@@ -7,7 +7,6 @@ import { type Client, Code, ConnectError, createClient } from "@connectrpc/conne
 import { compressionGzip, createConnectTransport } from "@connectrpc/connect-node";
 import { afterEach, before, beforeEach, describe, it } from "mocha";
 import { actionsPath, callHeaders } from "../../../controller/assignment/executor-call.ts";
-import { beginAttempt } from "../../../controller/assignment/record.ts";
 import { createFacadeHandler } from "../../../controller/facade/handler.ts";
 import { signCapability } from "../../../controller/identity/capability.ts";
 import { parseSpiffeId } from "../../../controller/identity/spiffe-id.ts";
@@ -15,13 +14,15 @@ import { systemClock } from "../../../controller/platform/clock.ts";
 import { type RefusedPeer, createTlsServer, type TlsServer } from "../../../controller/spiffe/tls-server.ts";
 import { Result, RunnerService } from "../../../proto/gen/runner/v1/runner_pb.ts";
 import { settle } from "../../fakes/fake-clock.ts";
-import { anAssignment, anAttempt, testStart } from "../../support/builders.ts";
+import { anAssignment, anAttempt } from "../../support/builders.ts";
 import {
+  begun,
   type CallerInit,
   callerHeaders,
   createFacadeUnderTest,
   type FacadeUnderTest,
   instance,
+  lost,
   withHeaders,
 } from "../../support/facade-under-test.ts";
 import { testKeyRing } from "../../support/jetstream.ts";
@@ -258,7 +259,8 @@ describe("an attack on the facade", () => {
     it(`by ${what} with a good capability is refused for good, and the current one goes on`, async () => {
       const job = anAssignment({ taskId: 44n });
       await facade.started(job);
-      await facade.change((now) => beginAttempt(now, anAttempt({ number: 2 }).nonce, testStart) ?? now, job);
+      await facade.apply(lost(anAttempt()), job);
+      await facade.apply(begun(anAttempt({ number: 2 }).nonce), job);
       const leaf = await issueLeaf(ca, job.spiffeId);
       const old = connect(leaf, { assignment: job, attempt });
       await assert.rejects(
