@@ -211,7 +211,7 @@ export function createFakeBackend(options: FakeBackendOptions = {}): FakeBackend
       }),
     kill: (name, reason, signal) =>
       call({ method: "kill", name, reason }, signal, () => {
-        if (mine(name) !== undefined) moved(name, { phase: "ended", reason, cause: "killed" });
+        if (mine(name) !== undefined) moved(name, { phase: "ended", reason });
       }),
     delete: (name, signal) =>
       call({ method: "delete", name }, signal, () => {

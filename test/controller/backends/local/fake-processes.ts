@@ -56,7 +56,11 @@ export const marked = [`${executorVariable}=${folder}`];
 /** The file of an executor that runs as process 100, started at tick 5000, under our own uid. */
 export function aFile(overrides: Partial<ExecutorFile> = {}): ExecutorFile {
   return {
-    ...newExecutorFile(anExecutorMetadata(), { createdAt: testStart, uid: null }),
+    ...newExecutorFile(anExecutorMetadata(), {
+      createdAt: testStart,
+      deadlineAt: testStart + 3_600_000,
+      uid: null,
+    }),
     process: { pid: 100, startTime: 5000, bootId: "this-boot" },
     ...overrides,
   };

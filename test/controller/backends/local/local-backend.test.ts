@@ -211,6 +211,15 @@ while :; do sleep 0.02; done
     assert.ok(await exists(path.join(world.homeOf(name), "asked")));
   });
 
+  it("leaves gitea-runner no more time than its executor has", async () => {
+    await using world = await makeLocalWorld({ timeoutSeconds: 14400 });
+    const { name } = await world.backend.create({ ...request, deadlineAt: Date.now() + 60_000 }, signal);
+    const text = await readFile(path.join(world.homeOf(name), "../gitea-runner.yaml"), "utf8");
+    const { runner } = parse(text) as { readonly runner: { readonly timeout: string } };
+    const seconds = Number(/^(\d+)s$/.exec(runner.timeout)?.[1]);
+    assert.ok(seconds > 40 && seconds <= 60, runner.timeout);
+  });
+
   it("brings a kill to its end that a controller before it began", async () => {
     await using world = await makeLocalWorld({ ownUids: false });
     const { name } = await world.backend.create(request, signal);

@@ -53,6 +53,8 @@ export type StoredFile = {
   process: { pid: number; startTime: number; bootId: string } | null;
   killedFor: string | null;
   ended: string | null;
+  deadlineAt?: number;
+  cause?: string;
 };
 
 /** A state folder that every user can reach, and a local backend that runs a stand-in for the bootstrap. */
@@ -170,6 +172,9 @@ async function makeWorldIn(
       file.annotations["ci.ddupan.top/spiffe-id"] += "-of-somebody-else";
       await writeFile(fileOf(name), JSON.stringify(file));
     },
+    now: () => Date.now(),
+    // It goes by by itself.
+    pass: async () => undefined,
     running: (name) => runningWith(markOf(name)),
     remains: async (name) => {
       const files = path.dirname(fileOf(name));
