@@ -1,9 +1,7 @@
 import { ReportTooLargeError } from "../assignment/errors.ts";
 import type { StoredReport, TaskResult } from "../assignment/record.ts";
 import type { KeyRing } from "../identity/key-ring.ts";
-import { createKeyValue } from "../platform/key-value.ts";
-import type { Logger } from "../platform/logger.ts";
-import type { NatsLink } from "../platform/nats-connection.ts";
+import type { KeyValue } from "../platform/key-value.ts";
 import { fromBucket, ReportKeyMissingError } from "./errors.ts";
 import { openPart, sealPart } from "./report-part.ts";
 
@@ -38,75 +36,62 @@ export type ReportStore = {
 };
 
 export type ReportStoreOptions = {
-  readonly connection: NatsLink;
-  readonly bucket: string;
+  /** The bucket of the records. */
+  readonly bucket: Pick<KeyValue, "read" | "keys" | "write" | "purge">;
   readonly keyRing: KeyRing;
   /** Unpredictable bytes. */
   readonly randomBytes: (size: number) => Uint8Array;
-  readonly log: Logger;
-  /** How long an answer of the server may take. */
-  readonly requestMs?: number;
+  /** As much of a report as goes into one value, see `reportPartBytes`. */
+  readonly partBytes: number;
+  /** Larger reports are refused. As much as the facade reads of a call unless given. */
   readonly maxBytes?: number;
 };
 
-const defaultRequestMs = 5_000;
-/** As much as the facade reads of a call. */
 const defaultMaxBytes = 64 * 1024 * 1024;
 /** Little enough for one answer's deadline on a slow network. */
-const maxPartBytes = 512 * 1024;
+const mostPartBytes = 512 * 1024;
 /** What stands beside a part's own bytes: line, tag, subject and headers. */
 const overheadBytes = 2 * 1024;
+
+/** How much of a report fits into a value, for a server that takes messages of so many bytes. */
+export function reportPartBytes(maxPayload: number): number {
+  return Math.max(1, Math.min(mostPartBytes, maxPayload - overheadBytes));
+}
 
 type Kept = {
   readonly report: StoredReport;
   readonly bytes: Uint8Array;
-  readonly partBytes: number;
   /** The parts that the server has confirmed. */
   readonly stored: Set<number>;
 };
 
 export function createReportStore(options: ReportStoreOptions): ReportStore {
-  const { connection, bucket, keyRing, randomBytes, log } = options;
-  const { requestMs = defaultRequestMs, maxBytes = defaultMaxBytes } = options;
-  const bucketed = createKeyValue({ link: connection, bucket, timeoutMs: requestMs });
+  const { bucket, keyRing, randomBytes, partBytes, maxBytes = defaultMaxBytes } = options;
   const kept = new Map<string, Kept>();
 
   const keep = (id: string, result: TaskResult, bytes: Uint8Array): Kept => {
-    const maxPayload = connection.nats.info?.max_payload ?? Infinity;
-    const partBytes = Math.max(1, Math.min(maxPartBytes, maxPayload - overheadBytes));
     const known = kept.get(id);
-    const same =
-      known?.report.result === result && known.partBytes === partBytes && sameBytes(known.bytes, bytes);
-    if (same) return known;
+    if (known?.report.result === result && sameBytes(known.bytes, bytes)) return known;
     const key = Buffer.from(randomBytes(8)).toString("hex");
     const parts = Math.max(1, Math.ceil(bytes.length / partBytes));
-    const fresh = {
-      report: { result, key, parts, bytes: bytes.length },
-      bytes,
-      partBytes,
-      stored: new Set<number>(),
-    };
+    const report = { result, key, parts, bytes: bytes.length };
+    const fresh = { report, bytes, stored: new Set<number>() };
     kept.set(id, fresh);
     return fresh;
   };
 
-  const putPart = async (
-    id: string,
-    { report, bytes, partBytes, stored }: Kept,
-    part: number,
-    signal: AbortSignal,
-  ) => {
+  const putPart = async (id: string, { report, bytes, stored }: Kept, part: number, signal: AbortSignal) => {
     if (stored.has(part)) return;
     const content = bytes.subarray(part * partBytes, (part + 1) * partBytes);
     const sealed = sealPart(keyRing, { assignmentId: id, report, part }, content, randomBytes);
     // A conflict is an earlier try whose answer got lost: nobody else writes under this name.
-    await bucketed.write(partKey(id, report.key, part), sealed, 0, signal);
+    await bucket.write(partKey(id, report.key, part), sealed, 0, signal);
     stored.add(part);
   };
 
   /** Undefined if the part is lost. */
   const getPart = async (id: string, report: StoredReport, part: number, signal: AbortSignal) => {
-    const entry = await bucketed.read(partKey(id, report.key, part), signal);
+    const entry = await bucket.read(partKey(id, report.key, part), signal);
     if (entry === undefined) return undefined;
     const opened = openPart(keyRing, { assignmentId: id, report, part }, entry.value);
     if (opened.kind === "unknown-key")
@@ -120,10 +105,7 @@ export function createReportStore(options: ReportStoreOptions): ReportStore {
     const parts: Uint8Array[] = [];
     for (let part = 0; part < report.parts; part++) {
       const bytes = await getPart(id, report, part, signal);
-      if (bytes === undefined) {
-        log.error({ assignment: id, part, parts: report.parts }, "part of a report is lost");
-        return undefined;
-      }
+      if (bytes === undefined) return undefined;
       parts.push(bytes);
     }
     const bytes = Buffer.concat(parts);
@@ -144,7 +126,7 @@ export function createReportStore(options: ReportStoreOptions): ReportStore {
     remove: async (id, signal) => {
       await inBucket(
         `removing the reports of ${id}`,
-        () => bucketed.purge(`${id}.${reportWord}.>`, undefined, signal),
+        () => bucket.purge(`${id}.${reportWord}.>`, undefined, signal),
         signal,
       );
       kept.delete(id);
@@ -154,12 +136,12 @@ export function createReportStore(options: ReportStoreOptions): ReportStore {
         "sweeping reports",
         async () => {
           const reports = new Set<string>();
-          for (const name of await bucketed.keys(`*.${reportWord}.>`, signal)) {
+          for (const name of await bucket.keys(`*.${reportWord}.>`, signal)) {
             const [id = "", , key = ""] = name.split(".");
             if (!named(id, key) && kept.get(id)?.report.key !== key)
               reports.add(`${id}.${reportWord}.${key}`);
           }
-          for (const report of reports) await bucketed.purge(`${report}.>`, undefined, signal);
+          for (const report of reports) await bucket.purge(`${report}.>`, undefined, signal);
           return reports.size;
         },
         signal,

@@ -15,6 +15,7 @@ import { defaultStreamTimes, type StreamSettings, wantedStreams } from "../../co
 import { createRecordStore, type RecordStore } from "../../controller/record/record-store.ts";
 import {
   createReportStore,
+  reportPartBytes,
   type ReportStore,
   type ReportStoreOptions,
 } from "../../controller/record/report-store.ts";
@@ -25,16 +26,16 @@ import type { NatsUnderTest } from "./nats.ts";
 /** Long enough for every server that answers. */
 export const soon = () => AbortSignal.timeout(10_000);
 
+/** The way to the bucket, if it is not to be the usual one. */
+export type BucketOptions = { readonly connection?: NatsLink; readonly requestMs?: number };
+
 export type JetStreamUnderTest = {
   readonly link: NatsLink;
   readonly log: RecordingLogger;
   readonly settings: StreamSettings;
   readonly queue: (options?: Partial<AssignmentQueueOptions>) => AssignmentQueue;
-  readonly records: (options?: {
-    readonly connection?: NatsLink;
-    readonly requestMs?: number;
-  }) => RecordStore;
-  readonly reports: (options?: Partial<ReportStoreOptions>) => ReportStore;
+  readonly records: (options?: BucketOptions) => RecordStore;
+  readonly reports: (options?: BucketOptions & Partial<ReportStoreOptions>) => ReportStore;
 };
 
 /** Gives each test a connection of its own and streams of its own; the connection is closed after the test. */
@@ -97,13 +98,12 @@ export function useJetStream(nats: NatsUnderTest) {
             writerId: randomUUID(),
             log,
           }),
-        reports: (options = {}) =>
+        reports: ({ connection = link, requestMs: timeoutMs = 5_000, ...options } = {}) =>
           createReportStore({
-            connection: link,
-            bucket: `${stream}_STATE`,
+            bucket: createKeyValue({ link: connection, bucket: `${stream}_STATE`, timeoutMs }),
             keyRing: testKeyRing(1),
             randomBytes,
-            log,
+            partBytes: reportPartBytes(link.nats.info?.max_payload ?? 0),
             ...options,
           }),
       };
