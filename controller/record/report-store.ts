@@ -53,8 +53,8 @@ const mostPartBytes = 512 * 1024;
 /** What stands beside a part's own bytes: line, tag, subject and headers. */
 const overheadBytes = 2 * 1024;
 
-/** How much of a report fits into a value, for a server that takes messages of so many bytes. */
-export function reportPartBytes(maxPayload: number): number {
+/** How much of a report fits into a value, for a server that takes messages of so many bytes, if it says so. */
+export function reportPartBytes(maxPayload = Infinity): number {
   return Math.max(1, Math.min(mostPartBytes, maxPayload - overheadBytes));
 }
 

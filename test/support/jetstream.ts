@@ -103,7 +103,7 @@ export function useJetStream(nats: NatsUnderTest) {
             bucket: createKeyValue({ link: connection, bucket: `${stream}_STATE`, timeoutMs }),
             keyRing: testKeyRing(1),
             randomBytes,
-            partBytes: reportPartBytes(link.nats.info?.max_payload ?? 0),
+            partBytes: reportPartBytes(link.nats.info?.max_payload),
             ...options,
           }),
       };
