@@ -42,5 +42,6 @@ export function transition(
 
 /** One cell, its types widened to any phase and event. */
 export function cellOf(machine: Machine, phase: PhaseName, type: EventType): Cell<PhaseName, EventType> {
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- which cell it is is known to the table only
   return machine[phase][type] as Cell<PhaseName, EventType>;
 }

@@ -100,11 +100,19 @@ export function createCompareStream(options: CompareStreamOptions): CompareStrea
   };
 
   const takeInNew = async (signal: AbortSignal) => {
+    let all = true;
     for await (const { sequence, content } of queue.scanAfter(scannedTo, signal)) {
       // What is no assignment of ours is judged when it is delivered.
       if (content.kind === "assignment" && assignments.get(content.assignment.id) === undefined)
-        await takeIn(sequence, content, signal);
-      scannedTo = sequence;
+        try {
+          await takeIn(sequence, content, signal);
+        } catch (error) {
+          if (signal.aborted) throw error;
+          all = false;
+          const { id } = content.assignment;
+          log.error({ assignment: id, error: describeError(error) }, "message is not taken in yet");
+        }
+      if (all) scannedTo = sequence;
     }
   };
 

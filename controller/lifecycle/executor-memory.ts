@@ -42,6 +42,8 @@ export function createExecutorMemory(
   const known = new Map<string, Known>();
   const absent = new Map<string, { readonly name: string; readonly since: number }>();
 
+  const late = (since: number | undefined) => since !== undefined && now() - since >= lingerMs;
+
   const touched = (name: string): Known => {
     const found = known.get(name) ?? { alive: true, there: true, touchedAt: now() };
     found.touchedAt = now();
@@ -80,7 +82,6 @@ export function createExecutorMemory(
       found.there = false;
     },
     lingering: () => {
-      const late = (since: number | undefined) => since !== undefined && now() - since >= lingerMs;
       const names = [...known]
         .filter(([, found]) => found.there && ((found.alive && late(found.killAt)) || late(found.deleteAt)))
         .map(([name]) => name);

@@ -39,9 +39,6 @@ export function createLook({ backend, assignments, hearing, slots, memory }: Loo
       .all()
       .map(({ record }) => record)
       .filter(({ assignment }) => assignment.backend === backend.kind);
-  const settled = (record: AssignmentRecord, { phases }: Listed) =>
-    phases.get(record.assignment.id) === phaseOf(record);
-  const unreadable = ({ answer }: Listed) => answer?.invalid.map(({ name }) => name) ?? [];
 
   return {
     phases: () => new Map(records().map((record) => [record.assignment.id, phaseOf(record)])),
@@ -55,7 +52,7 @@ export function createLook({ backend, assignments, hearing, slots, memory }: Loo
         ...(listed.answer === undefined
           ? {}
           : { there: { executors: executors ?? [], unreadable: unreadable(listed) } }),
-        settled: record !== undefined && settled(record, listed),
+        settled: record !== undefined && isSettled(record, listed),
         heardAt: hearing.heardAt(id),
         ...(absentSince === undefined ? {} : { absentSince }),
         lingering: memory.lingering(),
@@ -71,12 +68,21 @@ export function createLook({ backend, assignments, hearing, slots, memory }: Loo
       for (const record of records()) {
         const name = currentName(record);
         const mayHaveClaimed = record.phase.name === "claimed" || record.phase.name === "adopted";
-        if (mayHaveClaimed && name !== undefined && settled(record, listed) && !names.has(name))
+        if (mayHaveClaimed && name !== undefined && isSettled(record, listed) && !names.has(name))
           lacking.set(record.assignment.id, name);
       }
       return lacking;
     },
   };
+}
+
+/** It was in this phase already when the list was asked for. */
+function isSettled(record: AssignmentRecord, { phases }: Listed): boolean {
+  return phases.get(record.assignment.id) === phaseOf(record);
+}
+
+function unreadable({ answer }: Listed): readonly string[] {
+  return answer?.invalid.map(({ name }) => name) ?? [];
 }
 
 function phaseOf(record: AssignmentRecord): string {

@@ -137,9 +137,7 @@ export function createReconciler(options: ReconcilerOptions): Reconciler {
     clock.now() - createdAt >= options.maxLifeMs + times.deadlineMarginMs;
 
   /** Without an answer there is still what time alone decides. */
-  const list = async (
-    signal: AbortSignal,
-  ): Promise<{ readonly listed: Listed; readonly error?: unknown }> => {
+  const list = async (signal: AbortSignal): Promise<{ readonly listed: Listed; readonly error?: Error }> => {
     const asked = { askedAt: clock.now(), phases: look.phases() };
     try {
       const call = (deadline: AbortSignal) => backend.list(deadline);
@@ -151,7 +149,7 @@ export function createReconciler(options: ReconcilerOptions): Reconciler {
       return { listed };
     } catch (error) {
       if (signal.aborted) throw error;
-      return { listed: asked, error };
+      return { listed: asked, error: asError(error) };
     }
   };
 
@@ -165,7 +163,7 @@ export function createReconciler(options: ReconcilerOptions): Reconciler {
         .filter(({ id }) => nextSteps(look.at(id, listed), clock.now(), times).length > 0)
         .map((one) => inBackground(one.id, () => settle(one, listed, signal), signal)),
     ];
-    await atMost(Promise.all(begun), times.reconcileMs, signal);
+    await atMost(Promise.all(begun.filter((one) => one !== undefined)), times.reconcileMs, signal);
     passedAt = clock.now();
     if (error !== undefined) throw error;
   };
@@ -211,6 +209,10 @@ export function createReconciler(options: ReconcilerOptions): Reconciler {
     listedAt: () => listedAt,
     lingering: () => memory.lingering(),
   };
+}
+
+function asError(error: unknown): Error {
+  return error instanceof Error ? error : new Error(describeError(error));
 }
 
 function leftOut({ leftOut: count }: { readonly leftOut: number }): { readonly leftOut?: number } {

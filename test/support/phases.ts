@@ -42,7 +42,7 @@ const phases: { readonly [Name in PhaseName]: PhaseOf<Name> } = {
 };
 
 export function aPhase<Name extends PhaseName>(name: Name, overrides: Partial<PhaseOf<Name>> = {}): Phase {
-  return { ...phases[name], ...overrides } as Phase;
+  return { ...phases[name], ...overrides };
 }
 
 /** The builders' record in a phase, its attempts counted accordingly. */

@@ -3,6 +3,7 @@ import { executorEnvironment } from "../../controller/assignment/executor-enviro
 import type { AssignmentEvent } from "../../controller/assignment/event.ts";
 import type { AssignmentRecord } from "../../controller/assignment/record.ts";
 import { defaultTimes, type Times } from "../../controller/assignment/times.ts";
+import type { Backend } from "../../controller/backends/backend.ts";
 import type { Attempt } from "../../controller/identity/capability.ts";
 import {
   type Assignments,
@@ -26,6 +27,8 @@ const facade = { url: "https://facade.example.org:8443", spiffeId: "spiffe://exa
 export type ReconcilerUnderTest = {
   readonly reconciler: Reconciler;
   readonly backend: FakeBackend;
+  /** The backend's own, for a test that puts another in its place. */
+  readonly list: (signal: AbortSignal) => ReturnType<Backend["list"]>;
   readonly assignments: Assignments;
   readonly store: FakeRecordStore;
   readonly slots: Slots;
@@ -106,6 +109,7 @@ export function createReconcilerUnderTest(options: ReconcilerUnderTestOptions = 
   return {
     reconciler,
     backend,
+    list: backend.list.bind(backend),
     assignments,
     store,
     slots,
@@ -142,6 +146,10 @@ export function createReconcilerUnderTest(options: ReconcilerUnderTestOptions = 
     errors: () =>
       log.lines
         .filter(({ level }) => level === "error")
-        .map(({ message, fields }) => `${message}: ${String(fields["error"] ?? fields["reason"] ?? "")}`),
+        .map(({ message, fields }) => `${message}: ${textOf(fields["error"] ?? fields["reason"])}`),
   };
+}
+
+function textOf(field: unknown): string {
+  return typeof field === "string" ? field : "";
 }

@@ -170,20 +170,13 @@ describe("what becomes of an assignment", () => {
     .tuple(fc.constantFrom(...eventTypes), attempts, failures, fc.nat({ max: 5 }), fc.boolean())
     .map(([type, attempt, failure, count, flag]): AssignmentEvent => {
       const event = anEvent[type];
-      switch (event.type) {
-        case "attempt_begun":
-          return { ...event, nonce: attempt.nonce };
-        case "attempt_lost":
-          return { ...event, attempt, failure, burnt: flag };
-        case "claimed":
-          return { ...event, attempt, instance: `instance ${count}`, logRows: count };
-        case "failed":
-          return { ...event, failure, result: flag ? "cancelled" : "failure" };
-        case "queued_again":
-          return { ...event, sequence: count };
-        default:
-          return "attempt" in event ? { ...event, attempt } : event;
-      }
+      if (event.type === "attempt_begun") return { ...event, nonce: attempt.nonce };
+      if (event.type === "attempt_lost") return { ...event, attempt, failure, burnt: flag };
+      if (event.type === "claimed")
+        return { ...event, attempt, instance: `instance ${count}`, logRows: count };
+      if (event.type === "failed") return { ...event, failure, result: flag ? "cancelled" : "failure" };
+      if (event.type === "queued_again") return { ...event, sequence: count };
+      return "attempt" in event ? { ...event, attempt } : event;
     });
 
   it("is told by any sequence of events: none throws, nothing leaves the end, attempts only grow, one claim at most", () => {

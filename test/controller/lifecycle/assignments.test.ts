@@ -181,14 +181,13 @@ describe("the live assignments", () => {
     });
 
     it("give up when somebody else writes each time", async () => {
-      const { update } = store;
       let others = 0;
       assignments = createAssignments({
         store: {
           ...store,
           update: (...call) => {
             store.overwrite(aRecord({ sequence: 100 + ++others }));
-            return update(...call);
+            return store.update(...call);
           },
         },
         clock,

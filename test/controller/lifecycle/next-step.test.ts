@@ -61,16 +61,11 @@ function seen(record: AssignmentRecord | undefined, world: World = {}): Seen {
 function asText(step: Step): string {
   const attempt = "executor" in step && typeof step.executor === "string" ? step.executor : "";
   const number = [1, 2, 3].find((one) => nameOf(one) === attempt);
-  switch (step.do) {
-    case "apply":
-      return "failure" in step.event ? `${step.event.type} ${step.event.failure.reason}` : step.event.type;
-    case "adopt":
-      return `adopt ${step.executor.metadata.attempt.number}`;
-    case "delete":
-      return `delete ${number}${step.messageFirst ? " after its message" : ""}`;
-    default:
-      return `${step.do} ${number ?? ""}`.trim();
-  }
+  if (step.do === "apply")
+    return "failure" in step.event ? `${step.event.type} ${step.event.failure.reason}` : step.event.type;
+  if (step.do === "adopt") return `adopt ${step.executor.metadata.attempt.number}`;
+  if (step.do === "delete") return `delete ${number}${step.messageFirst ? " after its message" : ""}`;
+  return `${step.do} ${number ?? ""}`.trim();
 }
 
 function steps(record: AssignmentRecord | undefined, world: World = {}, afterMs = 0): readonly string[] {

@@ -110,7 +110,7 @@ describe("the reconciler", () => {
 
   it("believes no single list, and no backend that is away: an executor that is there again was never gone", async () => {
     const one = await claimed();
-    const { list } = one.backend;
+    const { list } = one;
     one.backend.list = () => Promise.resolve({ executors: [], invalid: [] });
     await one.pass();
     await during(one, times.absentMs - times.reconcileMs);
@@ -127,7 +127,7 @@ describe("the reconciler", () => {
 
   it("decides that a silent executor failed, also while its backend is away, and kills it when that is back", async () => {
     const one = await claimed();
-    const { list } = one.backend;
+    const { list } = one;
     one.backend.list = () => Promise.reject(new BackendError("retryable", "away"));
     for (let gone = 0; gone < times.silenceMs; gone += times.reconcileMs) {
       await one.clock.step(times.reconcileMs);
@@ -268,7 +268,7 @@ describe("the reconciler", () => {
     const one = created();
     one.enter(inPhase("starting"));
     const answered = Promise.withResolvers<void>();
-    const { list } = one.backend;
+    const { list } = one;
     one.backend.list = async (signal) => {
       one.backend.list = (later) => list(later);
       const before = await list(signal);
@@ -499,7 +499,7 @@ describe("the reconciler", () => {
       const old = await one.backend.list(never);
       await passes(one, 2);
       assertNothingLeft(one);
-      const { list } = one.backend;
+      const { list } = one;
       one.backend.list = () => Promise.resolve(old);
       await passes(one, 2);
       one.backend.list = (signal) => list(signal);
@@ -571,9 +571,9 @@ describe("the reconciler", () => {
         }
         const error = new BackendError("retryable", "as the test wants it");
         for (const [where, method] of failing) {
-          if (where === "backend") one.backend.failNext(method as "list", error, { done });
-          if (where === "store") one.store.failNext(method as "create", error, { done });
-          if (where === "removal") one.failRemoval(method as "message", error);
+          if (where === "backend") one.backend.failNext(method, error, { done });
+          if (where === "store") one.store.failNext(method, error, { done });
+          if (where === "removal") one.failRemoval(method, error);
         }
         one.run();
         for (let gone = 0; gone < 240_000; gone += times.reconcileMs) {
