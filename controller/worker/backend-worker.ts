@@ -29,7 +29,7 @@ export type BackendWorkerOptions = {
   readonly executorRequest: EnsureExecutorOptions["executorRequest"];
   readonly newNonce: EnsureExecutorOptions["newNonce"];
   /** Called for each delivery that needs a key which we lack: health has to say so. */
-  readonly onUnknownKey: (kind: BackendKind, assignmentId: string | undefined) => void;
+  readonly onUnknownKey: (kind: BackendKind, assignmentId: string) => void;
   readonly times: Times;
   readonly clock: Clock;
   readonly random: Random;

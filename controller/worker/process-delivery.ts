@@ -41,7 +41,7 @@ export type ProcessDeliveryOptions = {
   readonly event: (event: QueueEvent, assignment: string, retryDelayMs?: number) => void;
   readonly identityBound: (id: string, executor: Executor) => void;
   /** Called for each delivery that needs a key which we lack: health has to say so. */
-  readonly onUnknownKey: (assignmentId: string | undefined) => void;
+  readonly onUnknownKey: (assignmentId: string) => void;
   readonly report: (assignment: string | undefined, error: string) => void;
   readonly times: Times;
   readonly clock: Clock;

@@ -40,7 +40,7 @@ export type LaneUnderTest = {
   readonly clock: FakeClock;
   readonly log: RecordingLogger;
   /** The ids of messages that need a key which we lack, once for each delivery. */
-  readonly unknownKeys: readonly (string | undefined)[];
+  readonly unknownKeys: readonly string[];
   /** Starts the named loops, or all; ends with `stop`. */
   run(...names: readonly LoopName[]): void;
   stop(): Promise<void>;
@@ -95,7 +95,7 @@ export function createLaneUnderTest(options: LaneUnderTestOptions = {}): LaneUnd
   const slots = createSlots(capacity);
   const logs = createFakeLogs();
   const logLanes = createKeyedQueue();
-  const unknownKeys: (string | undefined)[] = [];
+  const unknownKeys: string[] = [];
   const worker = createBackendWorker({
     backend,
     timeoutMs,

@@ -263,7 +263,7 @@ describe("processing a delivery", () => {
 
   it("never gives up on a message whose key is missing, and reports the key", async () => {
     const one = started();
-    one.queue.publish({ kind: "unknown-key", keyId: "0badcafe" });
+    one.queue.publish({ kind: "unknown-key", keyId: "0badcafe", assignmentId: id });
     await one.clock.step(31_000);
     assert.deepEqual(
       one.queue.answers(),
