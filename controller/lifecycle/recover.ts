@@ -16,7 +16,7 @@ export type QueuedMessage = {
         readonly compressedTask: Uint8Array;
       }
     /** Sealed with a key that we do not have. */
-    | { readonly kind: "unknown-key"; readonly assignmentId: string }
+    | { readonly kind: "unknown-key"; readonly assignmentId?: string }
     | { readonly kind: "invalid"; readonly reason: string; readonly assignmentId?: string };
 };
 
