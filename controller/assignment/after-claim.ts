@@ -6,6 +6,7 @@ const noMoreAttempts = { ignored: "a claim, or what may be one, ends all attempt
 const noMoreRows = { ignored: "after the claim only the executor writes rows" } as const;
 const noMoreMessage = { ignored: "after the claim it needs no message" } as const;
 const undecided = { ignored: "no end is decided" } as const;
+const mayHaveClaimed = "it was decided for a task that nobody had claimed";
 const otherAttempt = "another attempt is current";
 
 /** Its record was lost: nobody knows whether it has claimed, so it counts as claimed, by whoever asks first. */
@@ -31,7 +32,7 @@ export const adoptedRow: Row<"adopted"> = {
   failed: {
     to: ["ending"],
     move: ({ record, phase: { attempt }, event, now }) =>
-      toEnding(record, verdict(event, false), now, { attempt }),
+      event.unclaimed === true ? mayHaveClaimed : toEnding(record, verdict(event, false), now, { attempt }),
   },
   executor_gone: undecided,
   accepted: undecided,
@@ -76,7 +77,9 @@ export const claimedRow: Row<"claimed"> = {
   failed: {
     to: ["ending"],
     move: ({ record, phase: { attempt, claim }, event, now }) =>
-      toEnding(record, verdict(event, false), now, { attempt, claim }),
+      event.unclaimed === true
+        ? mayHaveClaimed
+        : toEnding(record, verdict(event, false), now, { attempt, claim }),
   },
   executor_gone: undecided,
   accepted: undecided,

@@ -33,7 +33,13 @@ export type AssignmentEvent =
   /** What was stored cannot be read again. */
   | { readonly type: "report_lost"; readonly failure: Failure }
   /** We decide that the task is over. */
-  | { readonly type: "failed"; readonly failure: Failure; readonly result: "failure" | "cancelled" }
+  | {
+      readonly type: "failed";
+      readonly failure: Failure;
+      readonly result: "failure" | "cancelled";
+      /** Decided because nobody had claimed it: a claim that was stored meanwhile makes that void. */
+      readonly unclaimed?: boolean;
+    }
   /** Nothing runs any more that could write rows. */
   | { readonly type: "executor_gone" }
   /** Gitea has taken our word; this is what it shows. */

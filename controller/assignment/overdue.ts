@@ -36,9 +36,9 @@ export function overdue(
   const { phase } = record;
   switch (phase.name) {
     case "queued":
-      return hasTimeLeft(record, now, times) ? undefined : failed("no_time_left", waited(record, now));
+      return hasTimeLeft(record, now, times) ? undefined : noTimeLeft(record, now);
     case "starting":
-      if (now >= phase.deadlineAt) return failed("no_time_left", waited(record, now));
+      if (now >= phase.deadlineAt) return noTimeLeft(record, now);
       if (now - phase.since < times.pendingMs + times.claimMs) return undefined;
       return {
         type: "attempt_lost",
@@ -85,8 +85,9 @@ function failed(
   return { type: "failed", failure: failureFor(reason, evidence), result };
 }
 
-function waited({ fetchedAt }: AssignmentRecord, now: number): string {
-  return `it has waited for ${minutes(now - fetchedAt)}`;
+function noTimeLeft({ fetchedAt }: AssignmentRecord, now: number): AssignmentEvent {
+  const failure = failureFor("no_time_left", `it has waited for ${minutes(now - fetchedAt)}`);
+  return { type: "failed", failure, result: "failure", unclaimed: true };
 }
 
 /** For people: whole minutes, or seconds where a minute is too coarse. */

@@ -64,5 +64,5 @@ export function lossOf(
 
 /** Our verdict on a task that nobody has claimed. */
 export function failed(failure: Failure): AssignmentEvent {
-  return { type: "failed", failure, result: failureKind(failure.reason).result };
+  return { type: "failed", failure, result: failureKind(failure.reason).result, unclaimed: true };
 }

@@ -135,6 +135,14 @@ describe("what becomes of an assignment", () => {
     assert.equal(next(record, anEvent.cancel_told, now + 1).moved, false);
   });
 
+  it("drops a verdict on an unclaimed task when a claim, or what may be one, was stored first", () => {
+    const verdict = { ...anEvent.failed, unclaimed: true };
+    for (const phase of ["queued", "starting"] as const)
+      assert.equal(moved(inPhase(phase), verdict).phase.name, "ending");
+    for (const phase of ["adopted", "claimed"] as const)
+      assert.equal(next(inPhase(phase), verdict, now).moved, false);
+  });
+
   it("waits for an executor's end only where there may be one", () => {
     const gone = (record: AssignmentRecord) =>
       record.phase.name === "ending" && record.phase.end.by === "controller" && record.phase.end.executorGone;

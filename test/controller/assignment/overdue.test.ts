@@ -11,6 +11,8 @@ function told(record: AssignmentRecord, heardAt: number, now: number): string {
   const event = overdue(record, heardAt, now, times);
   if (event === undefined) return "nothing";
   const result = event.type === "failed" ? ` ${event.result}` : "";
+  const unclaimed = record.phase.name === "queued" || record.phase.name === "starting";
+  if (event.type === "failed") assert.equal(event.unclaimed === true, unclaimed);
   return "failure" in event ? `${event.type}${result}: ${event.failure.reason}` : event.type;
 }
 

@@ -323,6 +323,19 @@ describe("ensuring an executor", () => {
     assert.equal(one.events().at(-1), "acked");
   });
 
+  it("does not fail a task whose claim another controller has stored, which we have not heard of", async () => {
+    const one = await waiting();
+    const record = one.record(assignment);
+    assert.ok(record.phase.name === "starting");
+    const { attempt, deadlineAt } = record.phase;
+    const claim = { instance: "the first", logRows: 0, at: one.clock.now() };
+    one.store.overwrite({ ...record, phase: { name: "claimed", attempt, claim, deadlineAt } });
+    one.backend.end(one.executor(assignment), "no such image", "image_missing");
+    await one.clock.step(retryMs);
+    assert.equal(one.phase(), "claimed 1");
+    assert.equal(one.queue.size, 0);
+  });
+
   it("keeps no claim waiting for the answer to the create", async () => {
     const one = started();
     one.queue.publish(content);
