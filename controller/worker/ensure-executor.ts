@@ -1,50 +1,24 @@
-import type { AssignmentEvent } from "../assignment/event.ts";
 import { executorName } from "../assignment/executor-metadata.ts";
-import { describeFailure, type Failure } from "../assignment/failure.ts";
-import { deadlineOf } from "../assignment/overdue.ts";
-import { type AssignmentRecord, currentAttempt, sameAttempt } from "../assignment/record.ts";
-import type { Times } from "../assignment/times.ts";
-import type { Backend, Executor, ExecutorRequest } from "../backends/backend.ts";
-import type { Clock } from "../platform/clock.ts";
+import type { AssignmentRecord } from "../assignment/record.ts";
+import type { Backend, Executor } from "../backends/backend.ts";
 import { withDeadline } from "../platform/signal.ts";
-import { backendFailure, lossOf } from "./attempt-failure.ts";
-import { type AttemptHistory, type Known, waitingFor } from "./attempt-history.ts";
-import type { Circuit, Pass } from "./circuit.ts";
+import { createApplyDecision } from "./apply-decision.ts";
+import { backendFailure } from "./attempt-failure.ts";
+import { type Known, waitingFor } from "./attempt-history.ts";
+import type { Circuit } from "./circuit.ts";
+import { createCreateExecutor, type CreateExecutorOptions } from "./create-executor.ts";
 import { currentOf, type Listed, type Move, nextMove } from "./next-move.ts";
 import { obeyGitea, type Said } from "./obey-gitea.ts";
 
-/** The part of the live assignments that the worker changes; see lifecycle/assignments.ts. */
-export type WorkerAssignments = {
-  get(id: string): { readonly record: AssignmentRecord } | undefined;
-  within<T>(id: string, work: () => Promise<T>): Promise<T>;
-  apply(
-    id: string,
-    event: AssignmentEvent,
-    signal: AbortSignal,
-  ): Promise<{ readonly record: AssignmentRecord; readonly ignored?: string }>;
-};
-
 export type ExecutorEvent = "executor_found" | "executor_absent" | "executor_created" | "identity_bound";
 
-export type EnsureExecutorOptions = {
+export type EnsureExecutorOptions = CreateExecutorOptions & {
   readonly backend: Backend;
-  /** The backend's own limit for an executor. */
-  readonly timeoutMs: number;
-  readonly assignments: WorkerAssignments;
   readonly circuit: Circuit;
-  readonly history: AttemptHistory;
   /** What Gitea says of the task right now; rejects if it does not answer. */
   readonly beat: (taskId: bigint, signal: AbortSignal) => Promise<Said>;
-  /** Everything that the executor is told and labelled with for the record's current attempt. */
-  readonly executorRequest: (record: AssignmentRecord) => Omit<ExecutorRequest, "deadlineAt">;
-  /** Unpredictable, a new one for each attempt: 32 hexadecimal digits. */
-  readonly newNonce: () => string;
   readonly event: (event: ExecutorEvent, record: AssignmentRecord, executor?: Executor) => void;
-  /** Hears why a job waits, for its log; undefined when it waits for nothing any more. */
-  readonly waits: (id: string, failure: Failure | undefined) => void;
   readonly report: (assignment: string, error: string) => void;
-  readonly times: Times;
-  readonly clock: Clock;
 };
 
 export type Ensured =
@@ -72,8 +46,8 @@ const settled: Ensured = { kind: "settled" };
 export function createEnsureExecutor(options: EnsureExecutorOptions) {
   const { backend, assignments, circuit, history, clock, event, times } = options;
 
-  /** A create may fetch an image or boot a machine; its outcome is open afterwards, and the same name finds it. */
-  const createMs = 4 * times.callMs;
+  const applyDecision = createApplyDecision(assignments, options.report);
+  const create = createCreateExecutor(options, applyDecision);
 
   const list = async (signal: AbortSignal): Promise<Listed> => {
     try {
@@ -87,75 +61,6 @@ export function createEnsureExecutor(options: EnsureExecutorOptions) {
   const discard = async (names: readonly string[], signal: AbortSignal) => {
     for (const name of names)
       await withDeadline(clock, times.callMs, (deadline) => backend.delete(name, deadline), signal);
-  };
-
-  /** Applies what was decided on a record, unless that has moved on meanwhile. */
-  const applyTo = (decidedOn: AssignmentRecord, change: AssignmentEvent, signal: AbortSignal) =>
-    assignments.within(decidedOn.assignment.id, async () => {
-      const { id } = decidedOn.assignment;
-      if (!sameStage(assignments.get(id)?.record, decidedOn)) return;
-      const { record, ignored } = await assignments.apply(id, change, signal);
-      if (ignored === undefined) tell(record, change);
-    });
-
-  const tell = ({ assignment, attempts }: AssignmentRecord, change: AssignmentEvent) => {
-    if (change.type !== "attempt_lost" && change.type !== "failed") return;
-    const what = change.type === "failed" ? "never started" : `attempt ${attempts.begun} is lost`;
-    options.report(assignment.id, `${what}: ${describeFailure(change.failure)}`);
-  };
-
-  /**
-   * Resolves to the create's answer, not awaited within the actor; undefined if there is nothing to create any more.
-   */
-  const begin = async (
-    decidedOn: AssignmentRecord,
-    another: boolean,
-    signal: AbortSignal,
-  ): Promise<Creation | undefined> =>
-    assignments.within(decidedOn.assignment.id, async () => {
-      const { id } = decidedOn.assignment;
-      let record = assignments.get(id)?.record;
-      if (record === undefined || !sameStage(record, decidedOn)) return undefined;
-      if (another) {
-        const nonce = options.newNonce();
-        const deadlineAt = deadlineOf(record, options.timeoutMs, clock.now(), times);
-        ({ record } = await assignments.apply(id, { type: "attempt_begun", nonce, deadlineAt }, signal));
-      }
-      // One that was begun by a write whose answer got lost is not tried yet: it is ours as well.
-      if (record.phase.name !== "starting") return undefined;
-      signal.throwIfAborted();
-      const { deadlineAt } = record.phase;
-      const request = { ...options.executorRequest(record), deadlineAt };
-      const answer = withDeadline(clock, createMs, (deadline) => backend.create(request, deadline), signal);
-      // Whoever awaits it hears of a failure.
-      answer.catch(() => undefined);
-      return { record, name: executorName(record.assignment, record.phase.attempt), answer };
-    });
-
-  const finish = async ({ record, name, answer }: Creation, pass: Pass, signal: AbortSignal) => {
-    const { id } = record.assignment;
-    try {
-      const executor = await answer;
-      pass.succeeded();
-      history.saw(id, name, executor);
-      options.waits(id, waitingFor(executor.state));
-      event("executor_created", record, executor);
-      return executor;
-    } catch (error) {
-      if (signal.aborted) {
-        history.failed(id, name, backendFailure(error).failure, true);
-        throw error;
-      }
-      const { failure, fault, refused } = backendFailure(error);
-      if (fault === "backend") pass.failed(failure);
-      else pass.succeeded();
-      history.failed(id, name, failure, fault === "backend");
-      options.waits(id, failure);
-      const attempt = currentAttempt(record);
-      if (refused !== undefined && attempt !== undefined)
-        await applyTo(record, lossOf(record, attempt, failure, clock.now(), times, refused), signal);
-      throw error;
-    }
   };
 
   /** Resolves to undefined when the world has moved on meanwhile: it is to be looked at again. */
@@ -180,12 +85,14 @@ export function createEnsureExecutor(options: EnsureExecutorOptions) {
     );
     const word = obeyGitea(said);
     if (word !== undefined) {
-      await applyTo(record, word, signal);
+      await applyDecision(record, word, signal);
       return undefined;
     }
-    const creation = await begin(record, another, signal);
+    const creation = await create.begin(record, another, signal);
     if (creation === undefined) return undefined;
-    return { kind: "executor", executor: await finish(creation, pass, signal) };
+    const executor = await create.finish(creation, pass, signal);
+    event("executor_created", creation.record, executor);
+    return { kind: "executor", executor };
   };
 
   const perform = async (
@@ -197,7 +104,7 @@ export function createEnsureExecutor(options: EnsureExecutorOptions) {
       case "settle":
         return settled;
       case "apply":
-        await applyTo(record, move.event, signal);
+        await applyDecision(record, move.event, signal);
         // Its deletion is tried again as long as it is there, and the reconciler sees to it as well.
         if (move.event.type === "attempt_lost" && move.discard !== undefined)
           await discard([move.discard], signal);
@@ -243,20 +150,4 @@ export function createEnsureExecutor(options: EnsureExecutorOptions) {
     if (invalid.some((one) => one.name === name)) return { seen: true };
     return history.saw(assignment.id, name, currentOf(record, executors));
   }
-}
-
-type Creation = {
-  readonly record: AssignmentRecord;
-  readonly name: string;
-  readonly answer: Promise<Executor>;
-};
-
-/** Whether what was decided on the one record holds for the other: nobody has claimed, ended or begun anything since. */
-function sameStage(now: AssignmentRecord | undefined, then: AssignmentRecord): boolean {
-  return (
-    now !== undefined &&
-    now.phase.name === then.phase.name &&
-    now.attempts.begun === then.attempts.begun &&
-    sameAttempt(currentAttempt(now), currentAttempt(then))
-  );
 }

@@ -9,6 +9,7 @@ import { backendFailure } from "./attempt-failure.ts";
 import type { Circuit } from "./circuit.ts";
 import type { Delivery, DeliveryContent } from "./delivery.ts";
 import type { Ensured } from "./ensure-executor.ts";
+import { createHoldDelivery, type Look } from "./hold-delivery.ts";
 import { isSettled, untilSettled, type WatchedAssignments } from "./until-settled.ts";
 import type { ClaimWait } from "./wait-for-claim.ts";
 
@@ -46,12 +47,6 @@ export type ProcessDeliveryOptions = {
   readonly times: Times;
   readonly clock: Clock;
 };
-
-/** From this delivery on a message waits in hand: the queue gives it up at the thousandth, and with it the job. */
-const lastHandBack = 500;
-
-/** How a look at a delivery ended: for good, or to be looked at again after this many milliseconds. */
-type Look = { readonly againMs?: number };
 
 const over: Look = {};
 
@@ -198,23 +193,7 @@ export function createProcessDelivery(options: ProcessDeliveryOptions) {
     }
   };
 
-  return async (delivery: Delivery, signal: AbortSignal): Promise<void> => {
-    const done = new AbortController();
-    const keeping = keepInProgress(delivery, clock, times.inProgressMs, done.signal);
-    try {
-      for (;;) {
-        const { againMs } = await look(delivery, signal);
-        if (againMs === undefined) return;
-        if (delivery.deliveryCount >= lastHandBack) await clock.sleep(againMs, signal).catch(() => undefined);
-        if (delivery.deliveryCount >= lastHandBack && !signal.aborted) continue;
-        delivery.retryLater(againMs);
-        return;
-      }
-    } finally {
-      done.abort();
-      await keeping;
-    }
-  };
+  return createHoldDelivery(look, times, clock);
 }
 
 /** For how long nothing can be started for an assignment, as far as that is known without asking anybody. */
@@ -231,16 +210,4 @@ function msToWait(
 /** A task that was ended before it was claimed is settled as well. */
 function isClaimed(known: { readonly record: AssignmentRecord } | undefined): boolean {
   return known !== undefined && "claim" in known.record.phase;
-}
-
-async function keepInProgress(
-  delivery: Delivery,
-  clock: Clock,
-  everyMs: number,
-  done: AbortSignal,
-): Promise<void> {
-  while (!done.aborted) {
-    await clock.sleep(everyMs, done).catch(() => undefined);
-    if (!done.aborted) delivery.inProgress();
-  }
 }
