@@ -1,9 +1,10 @@
 import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { LogRowSchema } from "../proto/gen/runner/v1/runner_pb.ts";
+import { taskIdOf } from "./assignment/assignment.ts";
 import { executorEnvironment } from "./assignment/executor-environment.ts";
 import { executorName } from "./assignment/executor-metadata.ts";
-import { failureRows } from "./assignment/failure.ts";
+import { failureFor, failureRows } from "./assignment/failure.ts";
 import { currentAttempt, phaseNames, type AssignmentRecord } from "./assignment/record.ts";
 import { declaredLabels, offeredRunsOn } from "./assignment/requirements.ts";
 import { createLane, type Lane } from "./backend-lane.ts";
@@ -119,6 +120,17 @@ export function createCore(settings: CoreSettings, ports: CorePorts): Core {
 
   const facadeLog = ports.log.child({ component: "facade" });
   const refusals = createRefusalLog({ log: facadeLog, clock, count: ports.countRefusal });
+  /** A message that can never be read, of a task that nobody else speaks for. */
+  const onUnreadable = async (
+    { assignmentId, reason }: { readonly assignmentId: string; readonly reason: string },
+    signal: AbortSignal,
+  ) => {
+    const taskId = taskIdOf(assignmentId);
+    if (taskId === undefined || (await gitea.beat(taskId, signal)) !== "running") return;
+    const failure = failureFor("queue_lost", `its message cannot be read: ${reason}`);
+    await gitea.reportEnd({ taskId, result: "failure", reason: failureRows(failure), steps: [] }, signal);
+    lifecycleLog.error({ assignment: assignmentId, reason }, "task failed, its message cannot be read");
+  };
   const recoverOnce = async (signal: AbortSignal) => {
     const log = lifecycleLog;
     const recovered = await recover(
@@ -126,12 +138,8 @@ export function createCore(settings: CoreSettings, ports: CorePorts): Core {
       signal,
     );
     compareStream.scanned(recovered.scannedTo);
-    await reports.sweep((id, key) => isNamed(assignments, id, key), signal);
-  };
-  /** A task that nobody else speaks for any more. */
-  const onUnreadable = async ({ assignmentId, reason }: { assignmentId: string; reason: string }) => {
-    lifecycleLog.error({ assignment: assignmentId, reason }, "message cannot be read");
-    await Promise.resolve();
+    const isKept = (id: string, key: string) => recovered.unreadable.has(id) || isNamed(assignments, id, key);
+    await reports.sweep(isKept, signal);
   };
   return {
     recover: (signal) =>

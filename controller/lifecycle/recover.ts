@@ -48,6 +48,8 @@ export type Recovered = {
   readonly scannedTo: number;
   /** Messages that are sealed with a key that we do not have: left as they are. */
   readonly undecryptable: number;
+  /** The ids of assignments whose record is there and cannot be read. */
+  readonly unreadable: ReadonlySet<string>;
 };
 
 /**
@@ -89,7 +91,7 @@ export async function recover(options: RecoverOptions, signal: AbortSignal): Pro
   holdSlotsOf(options);
   const { scannedTo, undecryptable } = seen;
   log.info({ records: stored.records.length, orphans: orphans.size, ...seen }, "recovered");
-  return { scannedTo, undecryptable };
+  return { scannedTo, undecryptable, unreadable };
 }
 
 async function takeIn(
