@@ -18,7 +18,7 @@ import { anAssignment, testStart } from "./builders.ts";
 import type { NatsUnderTest } from "./nats.ts";
 
 /** Long enough for every server that answers. */
-export const soon = () => AbortSignal.timeout(10_000);
+export const soon = () => AbortSignal.timeout(15_000);
 
 export type JetStreamUnderTest = {
   readonly link: NatsLink;
