@@ -28,7 +28,7 @@ export function jobOutline(payload: Uint8Array): JobOutline {
 /** Undefined for what is no YAML, and for YAML that means nothing: aliases without an anchor, or too many of them. */
 function contentOf(text: string): unknown {
   try {
-    return parse(text, { uniqueKeys: false, logLevel: "error" });
+    return parse(text, { uniqueKeys: false, prettyErrors: false, logLevel: "error" });
   } catch {
     return undefined;
   }

@@ -248,8 +248,8 @@ describe("bytes that somebody else has written", () => {
         }
         const given =
           typeof context === "object" && context !== null && !Array.isArray(context) ? context : {};
-        const task = aTask({ context: given as JsonObject });
-        const reading = readTask({ trustDomain, allowForksOnPods: false }, task);
+        const policy = { trustDomain, allowForksOnPods: false };
+        const reading = readTask(policy, aTask({ context: given as JsonObject }));
         if (reading.ok) parseSpiffeId(reading.assignment.spiffeId);
         return reading;
       },
