@@ -61,7 +61,7 @@ export async function reaches<P extends ExecutorState["phase"]>(
   name: string,
   phase: P,
 ): Promise<Executor & { readonly state: Extract<ExecutorState, { phase: P }> }> {
-  const deadline = AbortSignal.timeout(8000);
+  const deadline = AbortSignal.timeout(15_000);
   for (;;) {
     const { promise, resolve } = Promise.withResolvers<void>();
     const stop = backend.onChange(resolve);

@@ -3,7 +3,7 @@ import type { FailureReason } from "../../assignment/failure-reasons.ts";
 import type { Clock } from "../../platform/clock.ts";
 import { createKeyedQueue } from "../../platform/keyed-queue.ts";
 import type { Logger } from "../../platform/logger.ts";
-import { isAbortOf } from "../../platform/signal.ts";
+import { abortable, isAbortOf } from "../../platform/signal.ts";
 import { BackendError, type ExecutorState } from "../backend.ts";
 import { endProcesses } from "./end-processes.ts";
 import { belongsTo, type ExecutorFile } from "./executor-file.ts";
@@ -32,6 +32,13 @@ export type ExecutorKeeper = {
   exited(name: string, how: string): void;
 };
 
+/** An executor that is our own child. */
+type Child = {
+  /** How it ended, once we have been told. */
+  how: string | undefined;
+  readonly heard: PromiseWithResolvers<void>;
+};
+
 export function createExecutorKeeper(parts: {
   readonly kind: BackendKind;
   readonly owner: string;
@@ -46,10 +53,18 @@ export function createExecutorKeeper(parts: {
 }): ExecutorKeeper {
   const { kind, owner, graceMs, store, table, registration, clock, log, changed } = parts;
   const queue = createKeyedQueue();
-  /** Our own children, with how they ended once they have. */
-  const children = new Map<string, string | undefined>();
-  const stateOf = (name: string, file: ExecutorFile) =>
-    executorState(store.paths(name).folder, file, { table, exit: children.get(name), now: clock.now() });
+  const children = new Map<string, Child>();
+  /** It has ended, and Node is about to tell how: only for a moment. */
+  const unheard = (name: string, file: ExecutorFile): Child | undefined => {
+    const child = children.get(name);
+    if (child === undefined || child.how !== undefined || file.process === null) return undefined;
+    return mainLives(file, table) ? undefined : child;
+  };
+  const stateOf = (name: string, file: ExecutorFile): ExecutorState => {
+    if (file.ended === null && unheard(name, file) !== undefined) return { phase: "running" };
+    const exit = children.get(name)?.how;
+    return executorState(store.paths(name).folder, file, { table, exit, now: clock.now() });
+  };
 
   return {
     stateOf,
@@ -86,6 +101,8 @@ export function createExecutorKeeper(parts: {
       // Before the first signal: who looks between its end and the last line must not take it for its own.
       if (runs) await store.write(name, file);
       await endProcesses(folder, file, { table, clock, graceMs }, signal);
+      const child = unheard(name, file);
+      if (child !== undefined) await abortable(child.heard.promise, signal);
       const state = stateOf(name, file);
       const why = state.phase === "ended" ? state : { reason, cause };
       await store.write(name, { ...file, ended: why.reason, cause: why.cause });
@@ -99,10 +116,15 @@ export function createExecutorKeeper(parts: {
       await store.remove(name);
       children.delete(name);
     },
-    adopt: (name) => children.set(name, undefined),
+    adopt: (name) => {
+      children.set(name, { how: undefined, heard: Promise.withResolvers() });
+    },
     exited: (name, how) => {
-      // Late news of one that is deleted would never be forgotten.
-      if (children.has(name)) children.set(name, how);
+      // Late news of one that is deleted is nobody's business.
+      const child = children.get(name);
+      if (child === undefined) return;
+      child.how = how;
+      child.heard.resolve();
     },
   };
 }

@@ -5,7 +5,8 @@ import { anExecutorMetadata, testStart } from "../../../support/builders.ts";
 
 export type FakeProcess = ProcessInfo & {
   readonly uids: readonly number[];
-  readonly environment: readonly string[];
+  /** Undefined: it is about to become another program. */
+  readonly environment: readonly string[] | undefined;
 };
 
 /** Process 100, started at tick 5000, a session leader with uid 0. */
@@ -40,7 +41,10 @@ export function createFakeProcessTable(...processes: FakeProcess[]): FakeProcess
     },
     living: () => table.processes.filter(({ zombie }) => !zombie),
     find: (pid) => table.processes.find((other) => other.pid === pid),
-    environment: (pid) => table.processes.find((other) => other.pid === pid)?.environment ?? [],
+    environment: (pid) => {
+      const found = table.processes.find((other) => other.pid === pid);
+      return found === undefined ? [] : found.environment;
+    },
     signal: (target, name) => {
       table.signals.push([target, name]);
       table.onSignal(target, name);

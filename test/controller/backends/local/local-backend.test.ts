@@ -41,6 +41,8 @@ describe("the local backend", () => {
     try {
       await using world = await makeLocalWorld({ ownUids: false });
       const { name } = await world.backend.create(request, signal);
+      // The start is told a little before the environment can be seen.
+      await world.ready(name);
       const { process: main } = await world.stored(name);
       const text = await readFile(`/proc/${main?.pid}/environ`, "utf8");
       const environment = Object.fromEntries(

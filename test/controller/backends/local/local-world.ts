@@ -199,12 +199,25 @@ export async function runningWith(variable: string): Promise<readonly string[]> 
   const pids = (await readdir("/proc")).filter((name) => /^[0-9]+$/.test(name));
   const found = await Promise.all(
     pids.map(async (pid) => {
-      const environment = await textOf(`/proc/${pid}/environ`);
+      const environment = await environmentOf(pid);
       if (!environment.split("\0").includes(variable)) return [];
       return /^State:\s+[ZX]/m.test(await textOf(`/proc/${pid}/status`)) ? [] : [pid];
     }),
   );
   return found.flat();
+}
+
+/** Empty if it cannot be read; waits for that of a program that is just being started. */
+async function environmentOf(pid: string): Promise<string> {
+  for (;;) {
+    const text = await readFile(`/proc/${pid}/environ`, "utf8").catch(() => undefined);
+    if (text !== "") return text ?? "";
+    const stat = await textOf(`/proc/${pid}/stat`);
+    const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+    const [memory, start, end] = [fields[20], fields[47], fields[48]];
+    if (memory === undefined || memory === "0" || (end !== "0" && start === end)) return "";
+    await delay(1);
+  }
 }
 
 async function endAll(variable: string): Promise<void> {
@@ -221,9 +234,9 @@ async function endAll(variable: string): Promise<void> {
   });
 }
 
-/** Looks until it is so; for what nobody tells of. Fails after 8 s. */
+/** Looks until it is so; for what nobody tells of. Fails after 15 s. */
 export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
-  for (const deadline = Date.now() + 8000; !(await condition());) {
+  for (const deadline = Date.now() + 15_000; !(await condition());) {
     if (Date.now() > deadline) throw new Error(`this did not come true: ${condition.toString()}`);
     await delay(5);
   }
