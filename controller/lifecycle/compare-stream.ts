@@ -73,7 +73,7 @@ export function createCompareStream(options: CompareStreamOptions): CompareStrea
     if (await queue.has(sequence, id, signal)) return;
     if (compressedTask === undefined) {
       const failure = failureFor("queue_lost", `its message ${sequence} is gone and no copy of it is left`);
-      await assignments.apply(id, { type: "failed", failure, result: "failure" }, signal);
+      await assignments.apply(id, { type: "failed", failure, result: "failure", unclaimed: true }, signal);
       return;
     }
     const stored = await queue.publish({ assignment, fetchedAt, compressedTask, replaces: sequence }, signal);

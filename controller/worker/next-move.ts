@@ -112,7 +112,7 @@ function fromStarting(
     if (invalid.some((one) => one.name === name)) return { do: "wait", ms: times.retryMs };
     if (known.missingSince !== undefined)
       // A list may be older than the executor: one that lacks it proves little.
-      return now - known.missingSince >= 2 * times.againMs
+      return now - known.missingSince >= times.absentMs
         ? lose(failureFor("deleted_before_claim", "it is gone"))
         : { do: "wait", ms: times.againMs };
     if (now - since >= times.pendingMs)

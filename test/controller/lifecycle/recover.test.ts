@@ -98,7 +98,7 @@ describe("recovering", () => {
     left.pod.end([...left.pod.world.stored.keys()][1] ?? "");
     left.stream.put(messageOf(waiting));
     left.stream.put(messageOf(onVm));
-    assert.deepEqual(await left.recovered(), { scannedTo: 2, undecryptable: 0 });
+    assert.deepEqual(await left.recovered(), { scannedTo: 2, undecryptable: 0, unreadable: new Set() });
     assert.deepEqual(left.slots, { pod: new Set([running.id, ended.id]), vm: new Set([onVm.id]) });
     assert.deepEqual(left.recordOf(running)?.phase, claimed.phase);
     assert.equal(left.taskOf(running), undefined);
@@ -160,7 +160,7 @@ describe("recovering", () => {
     left.stream.put({ kind: "unknown-key", assignmentId: "gitea-task-77" });
     left.stream.put(messageOf(anAssignment({ jobKey: "deploy" })));
     left.stream.put(messageOf({ ...claimed, jobKey: "deploy" }));
-    assert.deepEqual(await left.recovered(), { scannedTo: 4, undecryptable: 1 });
+    assert.deepEqual(await left.recovered(), { scannedTo: 4, undecryptable: 1, unreadable: new Set() });
     assert.equal(left.stream.messages.size, 4);
     assert.deepEqual(left.recordOf(assignment), aRecord());
     assert.equal(left.taskOf(assignment), undefined);
@@ -325,7 +325,7 @@ describe("recovering", () => {
         );
 
       const second = controller();
-      assert.deepEqual(await second.recovered(), { scannedTo: 3, undecryptable: 0 });
+      assert.deepEqual(await second.recovered(), { scannedTo: 3, undecryptable: 0, unreadable: new Set() });
       assert.deepEqual(second.assignments.get(doneId)?.record, first.assignments.get(doneId)?.record);
       assert.equal(await queue.has(1, doneId, soon()), false);
       const task = second.assignments.get(unclaimed.assignment.id)?.compressedTask;

@@ -145,7 +145,9 @@ describe("ensuring an executor", () => {
   it("replaces an executor that disappeared before the claim", async () => {
     const one = await waiting();
     one.backend.vanish(one.executor(assignment));
-    await one.clock.step(4_000);
+    await one.clock.step(defaultTimes.absentMs - 1);
+    assert.equal(one.record(assignment).attempts.lost, undefined, "a list may be older than the executor");
+    await one.clock.step(defaultTimes.againMs + defaultTimes.retryMs);
     assert.equal(one.record(assignment).attempts.lost?.reason, "deleted_before_claim");
     await one.clock.step(attemptDelayMs);
     assert.equal(one.phase(), "starting 2");

@@ -20,6 +20,7 @@ function keep(table = createFakeProcessTable(aProcess())) {
       file = written;
       return Promise.resolve();
     },
+    madeAt: () => Promise.resolve(undefined),
     remove: () => Promise.resolve(),
     paths: () => ({ folder, home: "", log: "", runnerConfig: "" }),
   };
@@ -52,7 +53,7 @@ describe("the keeper of local executors", () => {
     keeper.adopt(executor);
     table.processes = [aProcess({ zombie: true })];
     assert.deepEqual(keeper.stateOf(executor, aFile()), { phase: "running" });
-    const ending = keeper.end(executor, aFile(), "deadline", signal);
+    const ending = keeper.end(executor, aFile(), { reason: "deadline" }, signal);
     await clock.step(1_000);
     assert.equal(ended(), null);
     keeper.exited(executor, "exited with code 3");
@@ -65,7 +66,7 @@ describe("the keeper of local executors", () => {
     const { table, keeper, clock, ended } = keep();
     keeper.adopt(executor);
     table.onSignal = () => void (table.processes = []);
-    const ending = keeper.end(executor, aFile(), "cancelled", signal);
+    const ending = keeper.end(executor, aFile(), { reason: "cancelled" }, signal);
     await clock.step(1_000);
     keeper.exited(executor, "killed by SIGTERM");
     await ending;
@@ -75,7 +76,7 @@ describe("the keeper of local executors", () => {
   it("waits for no news of an executor that an earlier controller started", async () => {
     const { table, keeper, ended } = keep();
     table.processes = [];
-    await keeper.end(executor, aFile(), "deadline", signal);
+    await keeper.end(executor, aFile(), { reason: "deadline" }, signal);
     assert.equal(ended(), "its process is gone");
   });
 
@@ -84,7 +85,7 @@ describe("the keeper of local executors", () => {
     keeper.adopt(executor);
     table.processes = [];
     const stop = new AbortController();
-    const ending = keeper.end(executor, aFile(), "deadline", stop.signal);
+    const ending = keeper.end(executor, aFile(), { reason: "deadline" }, stop.signal);
     stop.abort(new Error("shutting down"));
     await assert.rejects(ending, /^Error: shutting down$/);
     assert.equal(ended(), null);
