@@ -21,6 +21,8 @@ export type Times = {
   readonly orphanGrace: number;
   /** For the log row that explains a missing result: it must not hold the result up. */
   readonly lastRow: number;
+  /** For the log rows before a result: they must not hold it up for longer. */
+  readonly logs: number;
   /** For a result that is not accepted yet when gitea-runner has ended: longer than an upgrade of the controller. */
   readonly deliver: number;
 };
@@ -37,5 +39,6 @@ export const defaultTimes: Times = {
   stopGrace: 300_000,
   orphanGrace: 5_000,
   lastRow: 30_000,
+  logs: 120_000,
   deliver: 600_000,
 };

@@ -47,6 +47,7 @@ const times: Times = {
   stopGrace: 10_000,
   orphanGrace: 1_000,
   lastRow: 2_000,
+  logs: 2_000,
   deliver: 5_000,
 };
 
