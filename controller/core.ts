@@ -17,6 +17,7 @@ import { createReportEnd, storedRows } from "./gitea/report-end.ts";
 import { sendReport } from "./gitea/send-report.ts";
 import type { Check } from "./health/health-server.ts";
 import type { MetricSources } from "./health/metrics.ts";
+import { createNoticeRecords } from "./health/notice-records.ts";
 import { noticeRefusedCall, noticeUnknownKey } from "./health/notice-troubles.ts";
 import { countTroubles } from "./health/troubles.ts";
 import { signCapability } from "./identity/capability.ts";
@@ -115,7 +116,25 @@ export function createCore(settings: CoreSettings, ports: CorePorts): Core {
     log: lifecycleLog,
   });
   const compareStream = createCompareStream({ queue, assignments, times, clock, log: lifecycleLog });
-  const compareRecords = createCompareRecords({ records, assignments, times, clock, log: lifecycleLog });
+  const noticeRecords = createNoticeRecords({
+    board: troubles,
+    lastsMs: 3 * times.compareStreamMs,
+    log: lifecycleLog,
+  });
+  const listedRecords = {
+    list: async (signal: AbortSignal) => {
+      const listed = await records.list(signal);
+      noticeRecords(listed);
+      return listed;
+    },
+  };
+  const compareRecords = createCompareRecords({
+    records: listedRecords,
+    assignments,
+    times,
+    clock,
+    log: lifecycleLog,
+  });
   const scheduler = putSchedulerTogether({ settings, ports, assignments, lanes, gitea });
 
   const facadeLog = ports.log.child({ component: "facade" });
@@ -134,7 +153,7 @@ export function createCore(settings: CoreSettings, ports: CorePorts): Core {
   const recoverOnce = async (signal: AbortSignal) => {
     const log = lifecycleLog;
     const recovered = await recover(
-      { records, backends: lanes, queue, assignments, onUnreadable, times, clock, log },
+      { records: listedRecords, backends: lanes, queue, assignments, onUnreadable, times, clock, log },
       signal,
     );
     compareStream.scanned(recovered.scannedTo);

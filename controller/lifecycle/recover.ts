@@ -28,7 +28,8 @@ export type RecoverOptions = OrphanOptions & {
   readonly records: {
     list(signal: AbortSignal): Promise<{
       readonly records: readonly VersionedRecord[];
-      readonly invalid: readonly { readonly key: string; readonly reason: string }[];
+      /** Values that are no records. */
+      readonly invalid: readonly { readonly key: string }[];
     }>;
   };
   readonly queue: {
@@ -48,7 +49,7 @@ export type Recovered = {
   readonly scannedTo: number;
   /** Messages that are sealed with a key that we do not have: left as they are. */
   readonly undecryptable: number;
-  /** The ids of assignments whose record is there and cannot be read. */
+  /** The ids of assignments whose record was there and could not be read: it may name a stored report. */
   readonly unreadable: ReadonlySet<string>;
 };
 
@@ -62,19 +63,17 @@ export async function recover(options: RecoverOptions, signal: AbortSignal): Pro
   const { assignments, log } = options;
   const stored = await options.records.list(signal);
   for (const record of stored.records) assignments.restore(record);
-  // Left for a person to look at; they must not keep all the others from starting.
+  // As good as lost. One of which nothing else is left stays where it is: another version may be able to read it.
   const unreadable = new Set(stored.invalid.map(({ key }) => key));
-  for (const { key, reason } of stored.invalid) log.error({ key, reason }, "record cannot be read");
 
-  const orphans = await findOrphans(options, unreadable, signal);
+  const orphans = await findOrphans(options, signal);
   const seen = { messages: 0, undecryptable: 0, scannedTo: 0 };
   for await (const { sequence, content } of options.queue.scan(signal)) {
     seen.scannedTo = sequence;
     switch (content.kind) {
       case "assignment": {
         seen.messages++;
-        const { id } = content.assignment;
-        if (!unreadable.has(id)) await takeIn(options, { ...content, sequence }, orphans.get(id), signal);
+        await takeIn(options, { ...content, sequence }, orphans.get(content.assignment.id), signal);
         break;
       }
       case "unknown-key":

@@ -133,7 +133,7 @@ describe("a record as it is stored", () => {
       /id and task id differ/,
     ],
     ["steps", undefined, /^record\.steps/],
-    ["attempts", { begun: 1, burnt: 0, lost: { reason: "bad luck", evidence: "" } }, /no reason of our list/],
+    ["attempts", { begun: 1, burnt: 0, lost: { reason: "bad luck", evidence: "" } }, /no name of a reason/],
     ["phase", { name: "finished", result: "failure", by: "somebody", at: 1 }, /^record\.phase\.by/],
   ] as const) {
     it(`is refused with a wrong ${what}, naming it`, () => {
