@@ -15,7 +15,14 @@ import type { CircuitState } from "./worker/circuit.ts";
 
 export type LaneOptions = Pick<
   BackendWorkerOptions,
-  "queue" | "gitea" | "logLanes" | "executorRequest" | "newNonce" | "onUnknownKey" | "timeoutMs"
+  | "queue"
+  | "gitea"
+  | "logLanes"
+  | "executorRequest"
+  | "newNonce"
+  | "onUnknownKey"
+  | "onUnreadable"
+  | "timeoutMs"
 > & {
   readonly backend: Backend;
   readonly capacity: number;

@@ -75,6 +75,17 @@ export function createCore(settings: CoreSettings, ports: CorePorts): Core {
   });
   const gitea = giteaCalls(ports);
   const logLanes = createKeyedQueue();
+  /** A message that can never be read, of a task that nobody else speaks for. */
+  const onUnreadable = async (
+    { assignmentId, reason }: { readonly assignmentId: string; readonly reason: string },
+    signal: AbortSignal,
+  ) => {
+    const taskId = taskIdOf(assignmentId);
+    if (taskId === undefined || (await gitea.beat(taskId, signal)) !== "running") return;
+    const failure = failureFor("queue_lost", `its message cannot be read: ${reason}`);
+    await gitea.reportEnd({ taskId, result: "failure", reason: failureRows(failure), steps: [] }, signal);
+    lifecycleLog.error({ assignment: assignmentId, reason }, "task failed, its message cannot be read");
+  };
   const hearing = createHearing({ clock });
   const lanes = backends.map(({ backend, capacity, timeoutMs }) =>
     createLane({
@@ -92,6 +103,7 @@ export function createCore(settings: CoreSettings, ports: CorePorts): Core {
       onUnknownKey: (_kind, id) => {
         noticeUnknownKey(troubles, id);
       },
+      onUnreadable,
       times,
       clock,
       random,
@@ -139,17 +151,6 @@ export function createCore(settings: CoreSettings, ports: CorePorts): Core {
 
   const facadeLog = ports.log.child({ component: "facade" });
   const refusals = createRefusalLog({ log: facadeLog, clock, count: ports.countRefusal });
-  /** A message that can never be read, of a task that nobody else speaks for. */
-  const onUnreadable = async (
-    { assignmentId, reason }: { readonly assignmentId: string; readonly reason: string },
-    signal: AbortSignal,
-  ) => {
-    const taskId = taskIdOf(assignmentId);
-    if (taskId === undefined || (await gitea.beat(taskId, signal)) !== "running") return;
-    const failure = failureFor("queue_lost", `its message cannot be read: ${reason}`);
-    await gitea.reportEnd({ taskId, result: "failure", reason: failureRows(failure), steps: [] }, signal);
-    lifecycleLog.error({ assignment: assignmentId, reason }, "task failed, its message cannot be read");
-  };
   const recoverOnce = async (signal: AbortSignal) => {
     const log = lifecycleLog;
     const recovered = await recover(

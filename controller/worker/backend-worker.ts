@@ -30,6 +30,7 @@ export type BackendWorkerOptions = {
   readonly newNonce: EnsureExecutorOptions["newNonce"];
   /** Called for each delivery that needs a key which we lack: health has to say so. */
   readonly onUnknownKey: (kind: BackendKind, assignmentId: string) => void;
+  readonly onUnreadable: ProcessDeliveryOptions["onUnreadable"];
   readonly times: Times;
   readonly clock: Clock;
   readonly random: Random;
@@ -112,6 +113,7 @@ export function createBackendWorker(options: BackendWorkerOptions): BackendWorke
     onUnknownKey: (id) => {
       options.onUnknownKey(kind, id);
     },
+    onUnreadable: options.onUnreadable,
     report,
     times,
     clock,
