@@ -35,6 +35,7 @@ import { createHeldUp } from "./scheduler/held-up.ts";
 import { createScheduler } from "./scheduler/scheduler.ts";
 import { createTakeTask } from "./scheduler/take-task.ts";
 import { eventOfChange } from "./tell-change.ts";
+import { createTellWork } from "./tell-work.ts";
 
 /** The controller without its connections and servers. */
 export type Core = {
@@ -71,6 +72,13 @@ export function createCore(settings: CoreSettings, ports: CorePorts): Core {
     clock,
     onChange: (change) => {
       ports.events.publish(eventOfChange(change));
+      if (change.event === "forgotten") tellWork.forget(change.after.assignment.id);
+    },
+  });
+  const tellWork = createTellWork({
+    assignments,
+    publish: (event) => {
+      ports.events.publish(event);
     },
   });
   const gitea = giteaCalls(ports);
@@ -104,6 +112,15 @@ export function createCore(settings: CoreSettings, ports: CorePorts): Core {
         noticeUnknownKey(troubles, id);
       },
       onUnreadable,
+      onEvent: (event) => {
+        tellWork.worker(backend.kind, event);
+      },
+      onCircuit: (failure) => {
+        tellWork.circuit(backend.kind, failure);
+      },
+      onExecutor: (deed) => {
+        tellWork.executor(backend.kind, deed);
+      },
       times,
       clock,
       random,

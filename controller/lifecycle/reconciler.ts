@@ -111,11 +111,15 @@ export function createReconciler(options: ReconcilerOptions): Reconciler {
     await withDeadline(clock, times.callMs, (deadline) => backend.delete(name, deadline), signal);
   };
 
-  const tellLingering = () => {
+  const tellLingering = (executors: readonly Executor[]) => {
     const now = memory.lingering();
-    for (const name of now)
-      if (!lingered.has(name))
-        log.error({ executor: name, backend: backend.kind }, "executor lingers: it should be gone for long");
+    for (const name of now) {
+      if (lingered.has(name)) continue;
+      log.error({ executor: name, backend: backend.kind }, "executor lingers: it should be gone for long");
+      const assignment = executors.find((one) => one.name === name)?.metadata.assignment.id;
+      if (assignment !== undefined)
+        options.onExecutor?.({ event: "executor_lingers", assignment, executor: name });
+    }
     lingered.clear();
     for (const name of now) lingered.add(name);
     return now;
@@ -128,7 +132,7 @@ export function createReconciler(options: ReconcilerOptions): Reconciler {
       ...invalid.map(({ name }) => ({ name, alive: true })),
     ];
     memory.listed(there, look.lacking(listed), listed.askedAt);
-    const lingering = tellLingering();
+    const lingering = tellLingering(executors);
     holdSlots(slots, executors, lingering, (id) => assignments.get(id) !== undefined);
     holdInvalid(slots, invalid, lingering, log);
   };
