@@ -143,6 +143,8 @@ export async function runController(
     ...core.figures,
     refusals: [...peerRefusals, ...callRefusals],
     facadeSessions: () => tls.sessions(),
+    events: () => events.figures(),
+    natsConnected: () => connection.connected(),
     giteaSilenceSeconds: () =>
       giteaAnsweredAt === undefined ? undefined : (clock.now() - giteaAnsweredAt) / 1000,
   });
@@ -173,7 +175,14 @@ export async function runController(
   stack.use(
     await serveHealth({
       alive: core.alive,
-      well: troubleChecks(troubles),
+      well: [
+        {
+          name: "nats",
+          problem: () => (connection.connected() ? undefined : "it is not connected"),
+        },
+        ...core.well,
+        ...troubleChecks(troubles),
+      ],
       ready: [{ name: "svid", problem: () => problemOf(() => source.current()) }],
       metrics: () => metrics.render(),
       listen: config.healthListen,

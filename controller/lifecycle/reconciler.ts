@@ -43,6 +43,8 @@ export type Reconciler = {
   listedAt(): number | undefined;
   /** The names of executors that should be gone for long; they hold no slot. */
   lingering(): ReadonlySet<string>;
+  /** How many executors there were in the last list whose metadata cannot be read. */
+  invalid(): number;
 };
 
 /** The same trouble of the same assignment is told this often. */
@@ -64,6 +66,7 @@ export function createReconciler(options: ReconcilerOptions): Reconciler {
   const lingered = new Set<string>();
   let passedAt: number | undefined;
   let listedAt: number | undefined;
+  let invalidListed = 0;
 
   const tell = (error: unknown, assignment?: string) => {
     const text = describeError(error);
@@ -149,6 +152,7 @@ export function createReconciler(options: ReconcilerOptions): Reconciler {
       listedAt = clock.now();
       const grouped = Map.groupBy(executors, ({ metadata }) => metadata.assignment.id);
       const listed = { ...asked, answer: { executors: grouped, invalid } };
+      invalidListed = invalid.length;
       takeIn(executors, listed);
       return { listed };
     } catch (error) {
@@ -212,6 +216,7 @@ export function createReconciler(options: ReconcilerOptions): Reconciler {
     passedAt: () => passedAt,
     listedAt: () => listedAt,
     lingering: () => memory.lingering(),
+    invalid: () => invalidListed,
   };
 }
 

@@ -5,6 +5,7 @@ import { describeError } from "../platform/errors.ts";
 import { withDeadline } from "../platform/signal.ts";
 import type { Assignments, VersionedRecord } from "./assignments.ts";
 import { adoptOrphan, findOrphans, type OrphanOptions } from "./find-orphans.ts";
+import type { SealedMessage } from "./sealed-messages.ts";
 
 export type QueuedMessage = {
   readonly sequence: number;
@@ -42,6 +43,8 @@ export type RecoverOptions = OrphanOptions & {
    * executor: nobody else speaks for that task. What it rejects with is logged, the start goes on.
    */
   readonly onUnreadable?: (message: UnreadableMessage, signal: AbortSignal) => Promise<void>;
+  /** Hears of a message that is sealed with a key that we do not have. */
+  readonly onSealed?: (message: SealedMessage) => void;
 };
 
 export type Recovered = {
@@ -78,6 +81,7 @@ export async function recover(options: RecoverOptions, signal: AbortSignal): Pro
       }
       case "unknown-key":
         seen.undecryptable++;
+        tellSealed(options, sequence, content);
         break;
       case "invalid":
         await tellUnreadable(options, content, (id) => orphans.has(id) || unreadable.has(id), signal);
@@ -132,6 +136,14 @@ async function takeIn(
   const record = assignments.get(id)?.record;
   if (record !== undefined && isUnclaimed(record) && record.sequence !== sequence)
     await assignments.within(id, () => assignments.apply(id, { type: "queued_again", sequence }, signal));
+}
+
+function tellSealed(
+  { onSealed }: RecoverOptions,
+  sequence: number,
+  { assignmentId }: Extract<QueuedMessage["content"], { kind: "unknown-key" }>,
+): void {
+  if (assignmentId !== undefined) onSealed?.({ sequence, assignmentId });
 }
 
 async function tellUnreadable(

@@ -153,7 +153,8 @@ describe("recovering", () => {
   });
 
   it("leaves what is no assignment, what it cannot decrypt, and what conflicts with a record, to the worker", async () => {
-    const left = leftBehind();
+    const sealed: unknown[] = [];
+    const left = leftBehind({ onSealed: (message) => void sealed.push(message) });
     const claimed = anAssignment({ taskId: 43n });
     left.store.overwrite(aRecord());
     left.store.overwrite({ ...inPhase("claimed"), assignment: claimed });
@@ -162,6 +163,7 @@ describe("recovering", () => {
     left.stream.put(messageOf(anAssignment({ jobKey: "deploy" })));
     left.stream.put(messageOf({ ...claimed, jobKey: "deploy" }));
     assert.deepEqual(await left.recovered(), { scannedTo: 4, undecryptable: 1, unreadable: new Set() });
+    assert.deepEqual(sealed, [{ sequence: 2, assignmentId: "gitea-task-77" }]);
     assert.equal(left.stream.messages.size, 4);
     assert.deepEqual(left.recordOf(assignment), aRecord());
     assert.equal(left.taskOf(assignment), undefined);
