@@ -83,7 +83,8 @@ describe("the history that the core leaves in a real stream", () => {
         "forgotten finished finished",
       ],
     );
-    for (const { event, executor: named } of told.filter(({ event }) => event.startsWith("executor_")))
+    const executors = told.filter(({ event }) => event.startsWith("executor_"));
+    for (const { event, executor: named } of executors)
       assert.equal(named, event === "executor_absent" ? undefined : name);
     const text = await everything(opened);
     assert.ok(text.includes(`.events.${id} {`));

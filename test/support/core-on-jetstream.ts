@@ -72,16 +72,15 @@ export function useCoreOnJetStream() {
   });
   return (opened: JetStreamUnderTest, options: CoreOnJetStreamOptions = {}): CoreOnJetStream => {
     const one = createCoreOn(opened, options);
-    const { start, stop } = one;
-    const watched = {
+    const watched: CoreOnJetStream = {
       ...one,
       start: async () => {
         running.add(watched);
-        await start();
+        await one.start();
       },
       stop: async () => {
         running.delete(watched);
-        await stop();
+        await one.stop();
       },
     };
     return watched;
