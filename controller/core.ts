@@ -98,7 +98,8 @@ export function createCore(settings: CoreSettings, ports: CorePorts): Core {
     counts.failed(failure);
     lifecycleLog.error({ assignment: assignmentId, reason }, "task failed, its message cannot be read");
   };
-  const hearing = createHearing({ clock });
+  const { canHear = () => true } = ports;
+  const hearing = createHearing({ clock, canHear });
   const lanes = backends.map(({ backend, capacity, timeoutMs }) =>
     createLane({
       backend,

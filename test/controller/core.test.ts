@@ -59,6 +59,20 @@ describe("the core between fakes", () => {
     assert.deepEqual(one.clock.pending(), [], "something still waits");
   });
 
+  for (const canHear of [true, false])
+    it(`blames an executor's silence on ${canHear ? "it" : "nobody while the facade itself cannot be reached"}`, async () => {
+      const one = createCoreUnderTest({ canHear: () => canHear });
+      const { client } = await started(one);
+      const { task } = await client.fetchTask({});
+      await client.updateTask({ state: { id: task?.id ?? 0n } });
+      await one.clock.step(10 * 60_000);
+      assert.deepEqual(
+        one.core.assignments.all().map(({ record }) => record.phase.name),
+        canHear ? [] : ["claimed"],
+      );
+      assert.equal(one.core.figures.failures()["silent"], canHear ? 1 : 0);
+    });
+
   it("does nothing before it is told to", async () => {
     const one = createCoreUnderTest();
     one.model.addJob({ runsOn: ["self-hosted", "pod"] });

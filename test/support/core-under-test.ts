@@ -41,7 +41,7 @@ export type CoreUnderTest = {
 };
 
 /** The whole core between fakes, with one backend for Pods. */
-export function createCoreUnderTest(): CoreUnderTest {
+export function createCoreUnderTest(ports: Partial<CorePorts> = {}): CoreUnderTest {
   const clock = createFakeClock();
   const log = createRecordingLogger();
   const model = createGiteaModel(() => clock.now());
@@ -95,6 +95,7 @@ export function createCoreUnderTest(): CoreUnderTest {
       clock,
       random: () => 0.5,
       log,
+      ...ports,
     },
   );
   return {
