@@ -89,11 +89,14 @@ const phase = z.discriminatedUnion("name", [
   }),
 ]);
 
+/** Gitea is told of it. */
+const timeText = z.string().refine((text) => !Number.isNaN(Date.parse(text)), "no time");
+
 const step = z.object({
   id: z.number().int(),
   result: result.exactOptional(),
-  startedAt: z.string().exactOptional(),
-  stoppedAt: z.string().exactOptional(),
+  startedAt: timeText.exactOptional(),
+  stoppedAt: timeText.exactOptional(),
   logIndex: count,
   logLength: count,
 });

@@ -140,7 +140,7 @@ export function executorOf(
 
 /** Gitea's answers to one registered runner, never at once. */
 export function registeredAt(model: GiteaModel, onUpdate: () => void = () => undefined): CorePorts["gitea"] {
-  const runner = model.addRunner();
+  const runner = model.runners[0] ?? model.addRunner();
   const answer = async <T>(doing: string, effect: () => T): Promise<T> => {
     await Promise.resolve();
     try {
