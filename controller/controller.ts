@@ -72,6 +72,7 @@ export async function runController(
   await waitForStreams({ link: connection, wanted, clock, log: log.child({ component: "queue" }) }, signal);
 
   const source = stack.use(await openOwnIdentity(config, { clock, random, log }, signal));
+  const svidProblem = () => problemOf(() => source.current());
   const troubles = createTroubleBoard(clock);
   let giteaAnsweredAt: number | undefined;
   const gitea = createRunnerClient({
@@ -133,6 +134,8 @@ export async function runController(
       decompress: decompressTask,
       newNonce: () => randomBytes(16).toString("hex"),
       countRefusal: (kind) => metrics.callerRefused(kind),
+      // Without one no handshake with us succeeds.
+      canHear: () => svidProblem() === undefined,
       troubles,
       clock,
       random,
@@ -143,6 +146,8 @@ export async function runController(
     ...core.figures,
     refusals: [...peerRefusals, ...callRefusals],
     facadeSessions: () => tls.sessions(),
+    events: () => events.figures(),
+    natsConnected: () => connection.connected(),
     giteaSilenceSeconds: () =>
       giteaAnsweredAt === undefined ? undefined : (clock.now() - giteaAnsweredAt) / 1000,
   });
@@ -173,8 +178,15 @@ export async function runController(
   stack.use(
     await serveHealth({
       alive: core.alive,
-      well: troubleChecks(troubles),
-      ready: [{ name: "svid", problem: () => problemOf(() => source.current()) }],
+      well: [
+        {
+          name: "nats",
+          problem: () => (connection.connected() ? undefined : "it is not connected"),
+        },
+        ...core.well,
+        ...troubleChecks(troubles),
+      ],
+      ready: [{ name: "svid", problem: svidProblem }],
       metrics: () => metrics.render(),
       listen: config.healthListen,
     }),
