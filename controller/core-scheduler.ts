@@ -37,7 +37,7 @@ export function putSchedulerTogether({
       read: ports.read,
       compress: ports.compress,
       publish: (task, signal) => queue.publish(task, signal),
-      offer: (task, signal) => assignments.offer(task, signal),
+      offer: (task, signal) => assignments.offer({ ...task, isNew: true }, signal),
       fail: async (taskId, failure, signal) => {
         const offered = offeredRunsOn(kinds, vmLabel);
         const reason = failure === undefined ? [] : failureRows(failure, { offered });

@@ -31,6 +31,8 @@ export type Offer = {
   readonly fetchedAt: number;
   readonly sequence: number;
   readonly compressedTask: Uint8Array;
+  /** It was just fetched. What comes from the queue may have had a record that got lost. */
+  readonly isNew?: boolean;
 };
 
 /** An executor without a record: what stands on it is all that is known. */
@@ -129,11 +131,11 @@ export function createAssignments({ store, clock, onChange }: AssignmentsOptions
 
   const offer = async (offered: Offer, signal: AbortSignal) => {
     // Named one by one: what else an offer may carry does not belong into a record.
-    const { assignment, compressedTask, fetchedAt, sequence } = offered;
+    const { assignment, compressedTask, fetchedAt, sequence, isNew = false } = offered;
     const known = live.get(assignment.id);
     if (known === undefined) {
       const entered = await enter(
-        queuedRecord(assignment, { fetchedAt, sequence }),
+        queuedRecord(assignment, { fetchedAt, sequence, rowsBegun: !isNew }),
         "offered",
         compressedTask,
         signal,
@@ -175,7 +177,7 @@ export function createAssignments({ store, clock, onChange }: AssignmentsOptions
       const known = live.get(assignment.id);
       if (known !== undefined) return known.record;
       const { fetchedAt, sequence } = message ?? { fetchedAt: createdAt, sequence: 0 };
-      const lost = queuedRecord(assignment, { fetchedAt, sequence });
+      const lost = queuedRecord(assignment, { fetchedAt, sequence, rowsBegun: true });
       const adopted = next(lost, { type: "executor_adopted", attempt }, clock.now());
       return enter(adopted.moved ? adopted.record : lost, "orphan_found", message?.compressedTask, signal);
     },
