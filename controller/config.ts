@@ -7,6 +7,7 @@ import {
   type Environment,
 } from "./config/contradictions.ts";
 import { localConfig } from "./config/local.ts";
+import { withEndless } from "./config/times.ts";
 import { schemaFor, type ReadFile, type Variables } from "./config/variables.ts";
 
 /** What is wrong with the configuration, all of it, by variable name. Nothing but an operator can help. */
@@ -101,7 +102,7 @@ function arrange(variables: Variables) {
     /** Set if and only if the vm worker is selected and runs there. */
     openSandbox: api === undefined || apiKey === undefined ? undefined : { api, apiKey },
     local: localConfig(variables),
-    ...variables.RUNNER_TIMES,
+    ...withEndless(variables.RUNNER_TIMES, variables.GITEA_ENDLESS_SECONDS),
     healthListen: variables.HEALTH_LISTEN,
     logLevel: variables.LOG_LEVEL,
     hostname: variables.HOSTNAME,

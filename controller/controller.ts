@@ -1,6 +1,8 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import type { Config } from "./config.ts";
+import { describeFailure } from "./assignment/failure.ts";
 import { createCore } from "./core.ts";
+import { createEventLog } from "./events/event-log.ts";
 import { createFacadeHandler } from "./facade/handler.ts";
 import { callRefusals } from "./facade/refusal.ts";
 import { createRunnerClient } from "./gitea/runner-client.ts";
@@ -23,8 +25,9 @@ import { compressTask, decompressTask } from "./protocol/compressed-task.ts";
 import { readTask } from "./protocol/read-task.ts";
 import { createAssignmentQueue } from "./queue/assignment-queue.ts";
 import { createStreams, waitForStreams } from "./queue/prepare-streams.ts";
-import { stateBucket, wantedStreams } from "./queue/streams.ts";
+import { eventStream, eventSubject, stateBucket, wantedStreams } from "./queue/streams.ts";
 import { createRecordStore } from "./record/record-store.ts";
+import { createReportStore, reportPartBytes } from "./record/report-store.ts";
 import { peerRefusals } from "./spiffe/refused-peer.ts";
 import { defaultTlsLimits } from "./spiffe/tls-limits.ts";
 import { createTlsServer, type TlsServer } from "./spiffe/tls-server.ts";
@@ -91,16 +94,24 @@ export async function runController(
     subjectBase,
     assignmentOf: async (compressed) => {
       const reading = read(await decompressTask(compressed));
-      if (!reading.ok) throw new Error(reading.reason);
+      if (!reading.ok) throw new Error(describeFailure(reading.failure));
       return reading.assignment;
     },
     randomBytes,
     clock,
   });
-  const records = createRecordStore({
-    bucket: createKeyValue({ link: connection, bucket: stateBucket(stream) }),
-    writerId: randomUUID(),
-    log: log.child({ component: "record" }),
+  const bucket = createKeyValue({ link: connection, bucket: stateBucket(stream) });
+  const instance = randomUUID();
+  const recordLog = log.child({ component: "record" });
+  const events = createEventLog({
+    link: connection,
+    stream: eventStream(stream),
+    subject: (id) => eventSubject(subjectBase, id),
+    controller: config.hostname,
+    instance,
+    clock,
+    random,
+    log: log.child({ component: "events" }),
   });
   const opened = await openBackends(config, { clock, random, log: log.child({ component: "backend" }) });
   const core = createCore(
@@ -108,7 +119,14 @@ export async function runController(
     {
       gitea,
       queue,
-      records,
+      records: createRecordStore({ bucket, writerId: instance, log: recordLog }),
+      reports: createReportStore({
+        bucket,
+        keyRing,
+        randomBytes,
+        partBytes: reportPartBytes(connection.nats.info?.max_payload ?? Infinity),
+      }),
+      events,
       backends: opened,
       read,
       compress: compressTask,
@@ -163,7 +181,8 @@ export async function runController(
   );
   const kinds = config.backends.map(({ kind }) => kind);
   log.info({ component: "main", backends: kinds, version }, "runner started");
-  await runTasks([...core.leaderTasks, ...core.relayTasks], signal);
+  const history = { name: "events", run: (abort: AbortSignal) => events.run(abort) };
+  await runTasks([...core.leaderTasks, ...core.relayTasks, history], signal);
 }
 
 /** All executors may be of one job, and each may dial anew a few times before its old sessions are gone. */

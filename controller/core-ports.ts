@@ -1,16 +1,19 @@
 import type { Times } from "./assignment/times.ts";
-import type { LaneOptions } from "./backend-lane.ts";
 import type { Backend } from "./backends/backend.ts";
+import type { EventLog } from "./events/event-log.ts";
 import type { FacadeHandlerOptions } from "./facade/handler.ts";
 import type { RunnerClient } from "./gitea/runner-client.ts";
 import type { TroubleBoard } from "./health/troubles.ts";
 import type { KeyRing } from "./identity/key-ring.ts";
+import type { CompareStreamOptions } from "./lifecycle/compare-stream.ts";
 import type { RecoverOptions } from "./lifecycle/recover.ts";
 import type { Random } from "./platform/backoff.ts";
 import type { Clock } from "./platform/clock.ts";
 import type { Logger } from "./platform/logger.ts";
 import type { RecordStore } from "./record/record-store.ts";
+import type { ReportStore } from "./record/report-store.ts";
 import type { TakeTaskOptions } from "./scheduler/take-task.ts";
+import type { WorkerQueue } from "./worker/worker.ts";
 
 /** One backend with what the core needs to know of it. */
 export type CoreBackend = {
@@ -18,6 +21,8 @@ export type CoreBackend = {
   readonly capacity: number;
   /** How many of its tasks may wait for a slot before no more are fetched. */
   readonly backlog: number;
+  /** How long an executor of it may live. */
+  readonly timeoutMs: number;
   /** Looks after its executors until the signal is aborted; they go on without it. */
   readonly run: (signal: AbortSignal) => Promise<void>;
 };
@@ -25,10 +30,14 @@ export type CoreBackend = {
 /** All that the core has of the world. */
 export type CorePorts = {
   readonly gitea: Pick<RunnerClient, "declare" | "fetchTask" | "updateTask" | "updateLog">;
-  readonly queue: LaneOptions["queue"] &
+  readonly queue: WorkerQueue &
     Pick<RecoverOptions["queue"], "scan"> &
-    Pick<TakeTaskOptions, "publish">;
+    Omit<CompareStreamOptions["queue"], "publish"> & {
+      publish: TakeTaskOptions["publish"] & CompareStreamOptions["queue"]["publish"];
+    };
   readonly records: Pick<RecordStore, "list" | "create" | "update" | "remove">;
+  readonly reports: ReportStore;
+  readonly events: Pick<EventLog, "publish">;
   readonly backends: readonly CoreBackend[];
   /** What a task says of itself. */
   readonly read: TakeTaskOptions["read"];

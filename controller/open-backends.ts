@@ -18,7 +18,8 @@ export async function openBackends(
   for (const wanted of config.backends) {
     const backend = await openBackend(config, wanted, dependencies);
     const { capacity, backlog } = wanted;
-    opened.push({ backend, capacity, backlog, run: (signal) => backend.run(signal) });
+    const timeoutMs = wanted.timeoutSeconds * 1000;
+    opened.push({ backend, capacity, backlog, timeoutMs, run: (signal) => backend.run(signal) });
   }
   return opened;
 }

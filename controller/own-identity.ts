@@ -8,7 +8,8 @@ import { createWorkloadClient } from "./spiffe/workload-client.ts";
 import { openX509Source, SvidUnavailableError, type X509Source } from "./spiffe/x509-source.ts";
 import { parseSpiffeId } from "./identity/spiffe-id.ts";
 
-const readyTimeoutMs = 30_000;
+/** After this it is told again. It is longer than clocks differ: an SVID may not be valid yet when it comes. */
+const readyTimeoutMs = 60_000;
 
 /**
  * The controller's own SVID, as the facade. Without one there is nothing to serve, so it is waited for, loudly,

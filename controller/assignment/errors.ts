@@ -2,3 +2,8 @@
 export class InvalidAssignmentError extends Error {
   override readonly name = "InvalidAssignmentError";
 }
+
+/** An executor's last report is larger than what is kept of one: the job fails, whatever it says. */
+export class ReportTooLargeError extends Error {
+  override readonly name = "ReportTooLargeError";
+}

@@ -1,5 +1,6 @@
 import type { Attempt } from "../identity/capability.ts";
 import type { Assignment } from "./assignment.ts";
+import type { Failure } from "./failure.ts";
 
 /** How a task ended, as Gitea says it. */
 export type TaskResult = "success" | "failure" | "cancelled" | "skipped";
@@ -14,21 +15,81 @@ export type Claim = {
   readonly at: number;
 };
 
-export type Phase =
-  | { readonly name: "queued" }
-  | { readonly name: "starting"; readonly attempt: Attempt; readonly since: number }
-  | { readonly name: "claimed"; readonly attempt: Attempt; readonly claim: Claim }
+/** Where the executor's last report is kept, encrypted, until Gitea has accepted it. */
+export type StoredReport = {
+  readonly result: TaskResult;
+  /** Begins the names of its parts; another report of the same task has another one. */
+  readonly key: string;
+  readonly parts: number;
+  readonly bytes: number;
+};
+
+/** What Gitea is to be told, decided once and for ever. */
+export type End =
+  | { readonly by: "executor"; readonly report: StoredReport }
   | {
-      readonly name: "finished";
+      readonly by: "controller";
+      /** A failure of ours to run the job is not a cancel, whatever ended the executor. */
+      readonly result: "failure" | "cancelled";
+      /** Absent when there is nothing to explain: somebody cancelled the job before it ran. */
+      readonly failure?: Failure;
+      /** No executor writes rows any more: ours may follow. */
+      readonly executorGone: boolean;
+    };
+
+export type Phase =
+  /** No attempt runs. The next may begin at `notBefore`. */
+  | { readonly name: "queued"; readonly notBefore: number }
+  | {
+      readonly name: "starting";
+      readonly attempt: Attempt;
+      readonly since: number;
+      /** When its executor has to be over: Gitea ends what takes longer. */
+      readonly deadlineAt: number;
+    }
+  /** An executor whose record was lost: it may have claimed the task, or may still do so. */
+  | { readonly name: "adopted"; readonly attempt: Attempt; readonly since: number }
+  | {
+      readonly name: "claimed";
+      readonly attempt: Attempt;
+      readonly claim: Claim;
+      /** Absent if the attempt's record was lost. */
+      readonly deadlineAt?: number;
+      /** Since when Gitea has wanted the task to end. */
+      readonly cancelledAt?: number;
+    }
+  /** Decided, but Gitea has not accepted it yet. */
+  | {
+      readonly name: "ending";
       /** Absent when the task ended before an executor was tried. */
       readonly attempt?: Attempt;
       /** Kept for the executor that did not hear the answer and asks again. */
       readonly claim?: Claim;
+      readonly end: End;
+      readonly since: number;
+    }
+  /** Gitea shows this result, for ever. */
+  | {
+      readonly name: "finished";
+      readonly attempt?: Attempt;
+      readonly claim?: Claim;
       readonly result: TaskResult;
+      /** Who decided it. An executor that did not is given time to wind up. */
+      readonly by: "executor" | "controller" | "gitea";
       readonly at: number;
     };
 
-export const phaseNames: readonly Phase["name"][] = ["queued", "starting", "claimed", "finished"];
+export type PhaseName = Phase["name"];
+export type PhaseOf<Name extends PhaseName> = Extract<Phase, { readonly name: Name }>;
+
+export const phaseNames = [
+  "queued",
+  "starting",
+  "adopted",
+  "claimed",
+  "ending",
+  "finished",
+] as const satisfies readonly PhaseName[];
 
 /** A step's state as last reported; times in RFC 3339, absent while unknown. */
 export type StepRecord = {
@@ -40,90 +101,83 @@ export type StepRecord = {
   readonly logLength: number;
 };
 
+/** The attempts of an assignment, those that are lost included. */
+export type Attempts = {
+  /** The number of the last one; 0 before the first. */
+  readonly begun: number;
+  /** How many of the lost ones count against the limit. */
+  readonly burnt: number;
+  /** Why the last lost one is lost. */
+  readonly lost?: Failure;
+};
+
 /** The small, changing part of an assignment. Written before the effect that it stands for. */
 export type AssignmentRecord = {
   readonly assignment: Assignment;
   /** When the task was fetched: Gitea's limits count from here. Milliseconds since the epoch. */
   readonly fetchedAt: number;
-  /** Where its message is in the stream. */
+  /**
+   * Where its message is in the stream, 0 if it never had one that we know of. Used only after the message there
+   * has been seen to name this assignment: the stream may have been lost and made anew.
+   */
   readonly sequence: number;
   /** The controller has begun to write rows into the task's log. */
   readonly rowsBegun: boolean;
+  readonly attempts: Attempts;
   /** All steps, once the executor has reported any. */
   readonly steps: readonly StepRecord[];
   readonly phase: Phase;
 };
 
+/** A record as it begins. Both times in milliseconds since the epoch. */
 export function queuedRecord(
   assignment: Assignment,
   at: { readonly fetchedAt: number; readonly sequence: number },
 ): AssignmentRecord {
-  return { assignment, ...at, rowsBegun: false, steps: [], phase: { name: "queued" } };
+  return {
+    assignment,
+    ...at,
+    rowsBegun: false,
+    attempts: { begun: 0, burnt: 0 },
+    steps: [],
+    phase: { name: "queued", notBefore: 0 },
+  };
 }
 
-/** The attempt that may run now, if any was begun. */
-export function currentAttempt(record: AssignmentRecord): Attempt | undefined {
-  return record.phase.name === "queued" ? undefined : record.phase.attempt;
+/** Whether nobody has claimed the task and none is to: the controller speaks for it then, and holds it. */
+export function isUnclaimed({ phase }: AssignmentRecord): boolean {
+  return phase.name === "queued" || phase.name === "starting";
+}
+
+/** Whether the task may still get to run or runs: its executor, if any, is wanted. */
+export function isOpen({ phase }: AssignmentRecord): boolean {
+  return phase.name !== "ending" && phase.name !== "finished";
+}
+
+/** The claim, if there was one. */
+export function claimOf({ phase }: AssignmentRecord): Claim | undefined {
+  return "claim" in phase ? phase.claim : undefined;
+}
+
+/** The attempt that may run now, or that ran last before the end. */
+export function currentAttempt({ phase }: AssignmentRecord): Attempt | undefined {
+  return phase.name === "queued" ? undefined : phase.attempt;
 }
 
 /** Whether this attempt may run now. Asked again inside every change: another attempt may have begun since. */
 export function isCurrentAttempt(record: AssignmentRecord, attempt: Attempt): boolean {
-  const current = currentAttempt(record);
-  return current?.number === attempt.number && current.nonce === attempt.nonce;
+  return sameAttempt(currentAttempt(record), attempt);
 }
 
-/**
- * Begins the first attempt, or the one after a lost one; undefined once there is a claim or an end. A nonce begins
- * one attempt only: a change that is tried again after it was stored finds that attempt.
- */
-export function beginAttempt(
-  record: AssignmentRecord,
-  nonce: string,
-  now: number,
-): AssignmentRecord | undefined {
-  const { phase } = record;
-  if (phase.name === "claimed" || phase.name === "finished") return undefined;
-  if (phase.name === "starting" && phase.attempt.nonce === nonce) return record;
-  const number = phase.name === "starting" ? phase.attempt.number + 1 : 1;
-  return { ...record, phase: { name: "starting", attempt: { number, nonce }, since: now } };
+export function sameAttempt(a: Attempt | undefined, b: Attempt | undefined): boolean {
+  return a?.number === b?.number && a?.nonce === b?.nonce;
 }
 
-export type ClaimOutcome =
-  | { readonly kind: "claimed"; readonly record: AssignmentRecord; readonly claim: Claim }
-  /** The same bootstrap asked again, its first answer was lost: it gets the same one. */
-  | { readonly kind: "repeated"; readonly claim: Claim }
-  | { readonly kind: "refused"; readonly reason: string };
-
-/** Enters a claim by the current attempt (isCurrentAttempt says so); the first instance wins for ever. */
-export function enterClaim(record: AssignmentRecord, claim: Claim): ClaimOutcome {
-  const { phase } = record;
-  switch (phase.name) {
-    case "queued":
-      return { kind: "refused", reason: "no attempt has begun" };
-    case "starting":
-      return {
-        kind: "claimed",
-        claim,
-        record: { ...record, phase: { name: "claimed", attempt: phase.attempt, claim } },
-      };
-    case "claimed":
-      return phase.claim.instance === claim.instance
-        ? { kind: "repeated", claim: phase.claim }
-        : { kind: "refused", reason: "another instance has claimed the task" };
-    case "finished":
-      return { kind: "refused", reason: "the task is over" };
-    default:
-      return phase satisfies never;
-  }
-}
-
-/** Gitea has accepted this result; a later one changes nothing. */
-export function finish(record: AssignmentRecord, result: TaskResult, now: number): AssignmentRecord {
-  if (record.phase.name === "finished") return record;
-  const { phase } = record;
-  const tried = phase.name === "queued" ? {} : { attempt: phase.attempt };
-  const claimed = phase.name === "claimed" ? { claim: phase.claim } : {};
-  return { ...record, phase: { name: "finished", ...tried, ...claimed, result, at: now } };
+/** What Gitea is told, or shows, once that is decided. */
+export function resultOf({ phase }: AssignmentRecord): TaskResult | undefined {
+  if (phase.name === "finished") return phase.result;
+  if (phase.name !== "ending") return undefined;
+  return phase.end.by === "executor" ? phase.end.report.result : phase.end.result;
 }
 
 /** Whether the reported steps differ in more than the growth of their logs: that much is worth a write. */

@@ -14,24 +14,59 @@ export type Times = {
   readonly startMs: number;
   /** … and one that does not even run (no node for it, no quota) within this. */
   readonly pendingMs: number;
+  /** After the first lost attempt the next one waits this long, after the second one twice as long, and so on. */
+  readonly attemptDelayMs: number;
+  /** A claimed executor of which the facade hears nothing for this long has failed. */
+  readonly silenceMs: number;
+  /** After a cancel the job's last steps may run this long. */
+  readonly cancelGraceMs: number;
   /** An executor whose task is over ends by itself within this, or is killed. */
   readonly terminalGraceMs: number;
+  /** A claimed executor that no list shows, and that nobody has heard of, for this long is gone. */
+  readonly absentMs: number;
+  /** An executor that is still there this long after it was to be ended or deleted holds no slot any more. */
+  readonly lingerMs: number;
+  /** Gitea ends what takes longer than this from the fetch on (its `ENDLESS_TASK_TIMEOUT`). */
+  readonly endlessMs: number;
+  /** An executor's deadline stays this much below what is left of that. */
+  readonly endlessMarginMs: number;
+  /** A task that cannot get this much time to run any more is failed. */
+  readonly minimumRunMs: number;
+  /** An executor that lives for this long after its deadline is failed by us: its backend should have ended it. */
+  readonly deadlineMarginMs: number;
+  /** What Gitea could not be told within this it does not want to know: it has long ended the task by itself. */
+  readonly reportGiveUpMs: number;
   /** The reconciler looks at everything at least this often. */
   readonly reconcileMs: number;
+  /** The stream is compared with what should be in it this often. */
+  readonly compareStreamMs: number;
   /** A single call to a backend, Gitea or the queue made by a loop of ours. */
   readonly callMs: number;
 };
+
+const minute = 60_000;
 
 export const defaultTimes: Times = {
   inProgressMs: 15_000,
   againMs: 2_000,
   retryMs: 15_000,
-  claimMs: 4 * 60_000,
+  claimMs: 4 * minute,
   beatMs: 12_000,
-  startMs: 10 * 60_000,
-  pendingMs: 60 * 60_000,
-  terminalGraceMs: 60_000,
+  startMs: 10 * minute,
+  pendingMs: 60 * minute,
+  attemptDelayMs: 10_000,
+  silenceMs: 5 * minute,
+  cancelGraceMs: 5 * minute,
+  terminalGraceMs: minute,
+  absentMs: 30_000,
+  lingerMs: 5 * minute,
+  endlessMs: 180 * minute,
+  endlessMarginMs: 5 * minute,
+  minimumRunMs: 10 * minute,
+  deadlineMarginMs: minute,
+  reportGiveUpMs: 24 * 60 * minute,
   reconcileMs: 5_000,
+  compareStreamMs: 30_000,
   callMs: 30_000,
 };
 

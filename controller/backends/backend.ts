@@ -1,13 +1,18 @@
 import type { BackendKind } from "../assignment/backend-kind.ts";
 import type { BackendIndependentEnvironment } from "../assignment/executor-environment.ts";
 import type { ExecutorMetadata } from "../assignment/executor-metadata.ts";
+import type { Failure } from "../assignment/failure.ts";
+import type { FailureReason } from "../assignment/failure-reasons.ts";
 
 export type ExecutorState =
-  /** Asked for; nothing of ours runs in it yet. */
-  | { readonly phase: "starting" }
+  /** Asked for; nothing of ours runs in it yet. `waiting` says why, where the backend knows. */
+  | { readonly phase: "starting"; readonly waiting?: Failure }
   | { readonly phase: "running" }
-  /** Nothing of it runs any more, for the reason given; it still has to be deleted. */
-  | { readonly phase: "ended"; readonly reason: string };
+  /**
+   * Nothing of it runs any more; it still has to be deleted. `reason` is what was seen, `cause` its name, where the
+   * backend can tell.
+   */
+  | { readonly phase: "ended"; readonly reason: string; readonly cause?: FailureReason };
 
 /** The one-shot Pod, VM or process of one attempt. */
 export type Executor = {
@@ -19,11 +24,18 @@ export type Executor = {
 };
 
 /** Something of ours whose metadata does not hold: reported, takes a slot, stops nothing. */
-export type InvalidExecutor = { readonly name: string; readonly reason: string };
+export type InvalidExecutor = {
+  readonly name: string;
+  readonly reason: string;
+  /** As far as the backend itself knows, whatever stands on it. Milliseconds since the epoch. */
+  readonly createdAt: number;
+};
 
 export type ExecutorRequest = {
   readonly metadata: ExecutorMetadata;
   readonly environment: BackendIndependentEnvironment;
+  /** The backend ends it by then, whatever runs. Milliseconds since the epoch. */
+  readonly deadlineAt: number;
 };
 
 export type Binding =
@@ -56,13 +68,22 @@ export type Backend = {
   onChange(listener: () => void): () => void;
 };
 
-/** `retryable`: the same call may go through later. `terminal`: it never will, somebody has to change something. */
+/**
+ * `retryable`: the same call may go through later. `terminal`: it never will, somebody has to change something.
+ * `reason` names why an executor was not made, where the backend can tell.
+ */
 export class BackendError extends Error {
   override readonly name = "BackendError";
   readonly kind: "retryable" | "terminal";
+  readonly reason: FailureReason | undefined;
 
-  constructor(kind: "retryable" | "terminal", message: string, options?: ErrorOptions) {
+  constructor(
+    kind: "retryable" | "terminal",
+    message: string,
+    options?: ErrorOptions & { readonly reason?: FailureReason },
+  ) {
     super(message, options);
     this.kind = kind;
+    this.reason = options?.reason;
   }
 }

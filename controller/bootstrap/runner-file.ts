@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { parseDocument } from "yaml";
+import { parse, parseDocument } from "yaml";
 
 /** What the bootstrap needs to know of a task's workflow: its only job, as Gitea sends it. */
 export type JobOutline = {
@@ -20,11 +20,18 @@ const unknownJob: JobOutline = { runsOn: [], steps: 0 };
 
 /** Reads the only job of a workflow payload. What is not there or not readable counts as empty: gitea-runner says it better. */
 export function jobOutline(payload: Uint8Array): JobOutline {
-  const document = parseDocument(Buffer.from(payload).toString("utf8"), { uniqueKeys: false });
-  if (document.errors.length > 0) return unknownJob;
-  const workflow = workflowSchema.safeParse(document.toJS());
+  const workflow = workflowSchema.safeParse(contentOf(Buffer.from(payload).toString("utf8")));
   const job = jobSchema.safeParse(workflow.success ? Object.values(workflow.data.jobs)[0] : undefined);
   return job.success ? { runsOn: job.data["runs-on"], steps: job.data.steps.length } : unknownJob;
+}
+
+/** Undefined for what is no YAML, and for YAML that means nothing: aliases without an anchor, or too many of them. */
+function contentOf(text: string): unknown {
+  try {
+    return parse(text, { uniqueKeys: false, prettyErrors: false, logLevel: "error" });
+  } catch {
+    return undefined;
+  }
 }
 
 /**

@@ -13,6 +13,17 @@ const names = Object.keys(replaceable);
 const longestMs = 2 ** 31 - 1;
 const timesSchema = z.partialRecord(z.enum(names), z.int().min(1).max(longestMs));
 
+/** Gitea's limit for a task, which an operator may have changed there, in the place of the usual one. */
+export function withEndless(
+  { times, streamTimes }: ConfiguredTimes,
+  seconds: number | undefined,
+): ConfiguredTimes {
+  return {
+    times: seconds === undefined ? times : { ...times, endlessMs: seconds * 1000 },
+    streamTimes,
+  };
+}
+
 /**
  * All times, those in a JSON object by name in the place of the usual ones. Throws an Error that says which name
  * or value is wrong, and quotes nothing.

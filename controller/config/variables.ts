@@ -48,6 +48,7 @@ export function schemaFor(readFile: ReadFile) {
     GITEA_URL: url,
     GITEA_RUNNER_UUID: text.regex(/^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$/, "it is not a UUID"),
     GITEA_RUNNER_TOKEN_FILE: secretFile,
+    GITEA_ENDLESS_SECONDS: integer(60).optional(),
     NATS_URL: natsUrl,
     NATS_USER: text,
     NATS_PASSWORD_FILE: secretFile,

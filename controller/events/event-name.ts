@@ -1,14 +1,17 @@
+import { eventTypes } from "../assignment/event.ts";
+
 /**
- * What may happen to an assignment, as it is called in events and in the log. A new one is added here before it is
- * published; readers take names that they do not know as they are.
+ * What may happen to an assignment, as it is called in events. A new one is added here before it is published;
+ * readers take names that they do not know as they are.
  */
 export const eventNames = [
-  // From Gitea into the queue.
-  "stored",
-  "refused",
+  // Changes of its record.
+  "offered",
+  "orphan_found",
+  ...eventTypes,
+  "forgotten",
   // A delivery, in the order in which it is processed.
   "received",
-  "runner_claimed",
   "capacity_wait",
   "capacity_acquired",
   "executor_found",
@@ -20,20 +23,8 @@ export const eventNames = [
   "backend_ready",
   "backend_retry",
   "claim_timeout",
+  "runner_claimed",
   "acked",
-  // What goes wrong, and what becomes of it.
-  "attempt_lost",
-  "cancel_requested",
-  "verdict",
-  "record_restored",
-  "message_restored",
-  // The end.
-  "result_stored",
-  "terminal",
-  "executor_killed",
-  "executor_deleted",
-  "executor_lingers",
-  "forgotten",
 ] as const;
 
 export type EventName = (typeof eventNames)[number];

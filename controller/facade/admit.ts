@@ -1,6 +1,6 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { callHeaders } from "../assignment/executor-call.ts";
-import { currentAttempt, isCurrentAttempt, type AssignmentRecord } from "../assignment/record.ts";
+import { claimOf, isCurrentAttempt, type AssignmentRecord } from "../assignment/record.ts";
 import { verifyCapability, type Attempt } from "../identity/capability.ts";
 import type { KeyRing } from "../identity/key-ring.ts";
 
@@ -47,15 +47,22 @@ export function isVerified(keyRing: KeyRing, peer: Peer, headers: Headers): bool
  * record does not know better yet, and `unauthenticated`, which ends a bootstrap, only on the record's word.
  */
 export function admit(caller: Caller, record: AssignmentRecord | undefined): AssignmentRecord {
-  const current = record === undefined ? undefined : currentAttempt(record);
-  if (record === undefined || (current === undefined && record.phase.name !== "finished"))
-    throw new ConnectError(`${caller.assignmentId} is not known yet`, Code.Unavailable);
+  if (record === undefined) throw notKnown(caller);
+  if (record.phase.name === "queued") {
+    // The record counts the attempts that have begun: this one was given up, or it is older than the record.
+    if (record.attempts.begun >= caller.attempt.number) throw superseded(caller, "it was given up");
+    throw notKnown(caller);
+  }
   if (!isCurrentAttempt(record, caller.attempt))
     throw superseded(caller, "another attempt has taken its place");
-  const claim = "claim" in record.phase ? record.phase.claim : undefined;
+  const claim = claimOf(record);
   if (claim !== undefined && claim.instance !== caller.instance)
     throw superseded(caller, "another instance has claimed the task");
   return record;
+}
+
+function notKnown({ assignmentId }: Caller): ConnectError {
+  return new ConnectError(`${assignmentId} is not known yet`, Code.Unavailable);
 }
 
 /** The final refusal: this bootstrap will never be needed again. */

@@ -11,7 +11,7 @@ export async function upstream<T>(call: Promise<T>): Promise<T> {
     return await call;
   } catch (error) {
     const gone = error instanceof GiteaError && error.fault === "gone";
-    throw refusal(error, gone ? Code.Unauthenticated : Code.Unavailable);
+    throw gone ? refusal(error, Code.Unauthenticated) : unavailable(error);
   }
 }
 
@@ -20,8 +20,18 @@ export async function stored<T>(write: Promise<T>): Promise<T> {
   try {
     return await write;
   } catch (error) {
-    throw refusal(error, Code.Unavailable);
+    throw unavailable(error);
   }
+}
+
+/** Whether a refused call failed because Gitea does not know the task any more, or not as ours. */
+export function saysGone(error: unknown): boolean {
+  return error instanceof ConnectError && error.cause instanceof GiteaError && error.cause.fault === "gone";
+}
+
+/** What went wrong passes: the executor repeats its call. A refusal stays what it is. */
+export function unavailable(error: unknown): ConnectError {
+  return refusal(error, Code.Unavailable);
 }
 
 /** Gitea would take it: all tasks are one runner's in its eyes. */

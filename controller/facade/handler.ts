@@ -4,6 +4,7 @@ import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { RunnerService } from "../../proto/gen/runner/v1/runner_pb.ts";
 import { actionsPath, callHeaders } from "../assignment/executor-call.ts";
 import { isVerified, type Peer } from "./admit.ts";
+import { createFailTooLarge } from "./fail-too-large.ts";
 import { createLargeBodies } from "./large-bodies.ts";
 import { createRunnerService, type RunnerServiceOptions } from "./runner-service.ts";
 
@@ -11,6 +12,9 @@ import { createRunnerService, type RunnerServiceOptions } from "./runner-service
 const maxBodyBytes = 64 * 1024 * 1024;
 /** A body is read before its call is judged: of anybody but a live attempt's executor only as much as a claim has. */
 const maxSmallBodyBytes = 64 * 1024;
+
+/** What a body is answered with that is larger than what is read of it. */
+const tooLargeStatus = 429;
 
 const peerKey = createContextKey<Peer | undefined>(undefined, { description: "peer of the session" });
 const overKey = createContextKey<() => void>(() => undefined, { description: "the session may end" });
@@ -63,6 +67,7 @@ export function createFacadeHandler(
   const withLargeBody = adapter(maxBodyBytes);
   const withSmallBody = adapter(maxSmallBodyBytes);
   const largeBodies = createLargeBodies();
+  const failTooLarge = createFailTooLarge(options);
   /** The assignment that a call is proved to be of. */
   const provedAssignment = (request: Http2ServerRequest): string | undefined => {
     const peer = peerOf(sessionOf(request));
@@ -75,10 +80,13 @@ export function createFacadeHandler(
     const id = provedAssignment(request);
     const giveBack = id === undefined ? undefined : largeBodies.take(id);
     if (giveBack === undefined) return withSmallBody(request, response);
+    const peer = peerOf(sessionOf(request));
     request.stream.once("close", () => {
       // A call goes on without its caller, and holds its body as long.
       const work = works.get(request) ?? Promise.resolve();
       work.then(giveBack, giveBack);
+      if (response.statusCode === tooLargeStatus && request.url.endsWith("/UpdateTask"))
+        void failTooLarge(peer, headersOf(request), `it has more than ${maxBodyBytes} bytes`);
     });
     return withLargeBody(request, response);
   };
@@ -91,7 +99,7 @@ function sessionOf({ stream }: Http2ServerRequest): Http2Session | undefined {
 
 function headersOf({ headers }: Http2ServerRequest): Headers {
   const given = new Headers();
-  for (const name of [callHeaders.assignmentId, callHeaders.capability]) {
+  for (const name of [callHeaders.assignmentId, callHeaders.capability, callHeaders.instance]) {
     const value = headers[name];
     if (typeof value === "string") given.set(name, value);
   }

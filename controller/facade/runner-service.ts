@@ -10,7 +10,6 @@ import { callHeaders } from "../assignment/executor-call.ts";
 import type { AssignmentRecord } from "../assignment/record.ts";
 import type { KeyRing } from "../identity/key-ring.ts";
 import { describeError } from "../platform/errors.ts";
-import { createKeyedQueue } from "../platform/keyed-queue.ts";
 import type { Logger } from "../platform/logger.ts";
 import { withDeadline } from "../platform/signal.ts";
 import { admit, callerOf, isVerified, superseded, type Caller, type Peer } from "./admit.ts";
@@ -31,16 +30,17 @@ export type RefusedCall = {
   readonly assignment: string | undefined;
 };
 
-export type RunnerServiceOptions = Omit<UpdateTaskOptions, "change" | "gitea"> & {
+export type RunnerServiceOptions = UpdateTaskOptions & {
   readonly keyRing: KeyRing;
   readonly peerOf: (context: HandlerContext) => Peer | undefined;
   readonly assignments: {
     /** Only if both the id and the SPIFFE ID are the assignment's. */
     resolve(id: string, spiffeId: string): Live | undefined;
     within<T>(id: string, work: () => Promise<T>): Promise<T>;
-    readonly change: UpdateTaskOptions["change"];
   };
-  readonly gitea: UpdateTaskOptions["gitea"] & UpdateLogOptions;
+  readonly gitea: UpdateLogOptions;
+  /** Hears of every call of an admitted executor: while it calls, it is not silent. */
+  readonly hearing: { heard(id: string): void };
   readonly readTask: (compressedTask: Uint8Array) => Promise<Task>;
   /** Called for each call that was refused, not for one that was only put off. */
   readonly onRefused: (call: RefusedCall) => void;
@@ -62,17 +62,18 @@ const callDeadlineMs = 30_000;
  * in Gitea's eyes, so the checks here are the only wall between jobs.
  */
 export function createRunnerService(options: RunnerServiceOptions): ServiceImpl<typeof RunnerService> {
-  const { assignments, clock, log } = options;
-  const updateTask = createUpdateTask({ ...options, change: assignments.change });
+  const { assignments, hearing, logLanes, clock, log } = options;
+  const updateTask = createUpdateTask(options);
   const updateLog = createUpdateLog(options.gitea);
-  const logLanes = createKeyedQueue();
   const untilDeadline = <T>(call: (signal: AbortSignal) => Promise<T>): Promise<T> =>
     stored(withDeadline(clock, callDeadlineMs, call, new AbortController().signal));
 
   const admitted = (context: HandlerContext): Live & { readonly caller: Caller } => {
     const caller = callerOf(options.keyRing, options.peerOf(context), context.requestHeader);
     const live = assignments.resolve(caller.assignmentId, caller.spiffeId);
-    return { ...live, record: admit(caller, live?.record), caller };
+    const record = admit(caller, live?.record);
+    hearing.heard(caller.assignmentId);
+    return { ...live, record, caller };
   };
   const refused = (context: HandlerContext, error: unknown, wanted?: CallRefusal) => {
     const peer = options.peerOf(context);
@@ -113,7 +114,9 @@ export function createRunnerService(options: RunnerServiceOptions): ServiceImpl<
     fetchTask: (_request, context) =>
       serve(context, async () => {
         const { caller, record, compressedTask } = admitted(context);
-        if (record.phase.name !== "starting") throw superseded(caller, "its task is claimed");
+        // An adopted one may have claimed the task or not: if it asks, it has not got it.
+        if (record.phase.name !== "starting" && record.phase.name !== "adopted")
+          throw superseded(caller, "its task is claimed or over");
         if (compressedTask === undefined)
           throw new ConnectError("the task is not in hand yet", Code.Unavailable);
         return create(FetchTaskResponseSchema, {
@@ -126,20 +129,21 @@ export function createRunnerService(options: RunnerServiceOptions): ServiceImpl<
         assignments.within(admitted(context).caller.assignmentId, async () => {
           // Asked again: what stood before this call in the queue may have changed the record.
           const { caller, record } = admitted(context);
-          const { answer, logRows, ended } = await untilDeadline((deadline) =>
+          const { answer, logRows, over } = await untilDeadline((deadline) =>
             updateTask(caller, record, request, deadline),
           );
-          if (ended !== undefined) log.info({ assignment: caller.assignmentId, result: ended }, "task over");
-          if (logRows !== undefined) context.responseHeader.set(callHeaders.logRows, String(logRows));
-          // A task that was over before has no rows to tell of.
-          if (ended !== undefined || logRows === undefined) options.onOver(context);
+          context.responseHeader.set(callHeaders.logRows, String(logRows));
+          if (over) options.onOver(context);
           return answer;
         }),
       ),
     updateLog: (request, context) =>
       serve(context, () =>
         logLanes.run(admitted(context).caller.assignmentId, () =>
-          untilDeadline((deadline) => updateLog(admitted(context).record, request, deadline)),
+          untilDeadline((deadline) => {
+            const { caller, record } = admitted(context);
+            return updateLog(caller, record, request, deadline);
+          }),
         ),
       ),
   };

@@ -1,11 +1,15 @@
 import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
-import { LogRowSchema, type UpdateTaskResponse } from "../../proto/gen/runner/v1/runner_pb.ts";
 import type { StepRecord, TaskResult } from "../assignment/record.ts";
+import type { Clock } from "../platform/clock.ts";
+import { withDeadline } from "../platform/signal.ts";
+import { LogRowSchema } from "../../proto/gen/runner/v1/runner_pb.ts";
 import { GiteaError } from "../protocol/errors.ts";
-import type { RunnerClient } from "./runner-client.ts";
 import { wireSteps } from "../protocol/steps.ts";
-import { taskResultOf, wireResult } from "../protocol/task-result.ts";
+import { wireResult } from "../protocol/task-result.ts";
+import { closeSteps } from "./close-steps.ts";
+import type { RunnerClient } from "./runner-client.ts";
+import { shownResult } from "./shown-result.ts";
 
 export type End = {
   readonly taskId: bigint;
@@ -16,54 +20,90 @@ export type End = {
   readonly steps: readonly StepRecord[];
 };
 
-type Reporter = Pick<RunnerClient, "updateTask" | "updateLog">;
+export type ReportEndOptions = {
+  readonly gitea: Pick<RunnerClient, "updateTask" | "updateLog">;
+  readonly clock: Clock;
+};
 
 /** Further than any log goes: asks for the number of stored rows without storing one. */
 const beyondAnyLog = 1_000_000_000n;
 
-/**
- * Gitea takes steps by their number and ignores those that a job does not have, but leaves a step that a result
- * does not name open for ever. Where none was ever reported, nobody knows how many there are.
- */
-const stepsOfAnyJob: readonly StepRecord[] = Array.from({ length: 256 }, (_, id) => ({
-  id,
-  logIndex: 0,
-  logLength: 0,
-}));
+/** One try to write the rows: what is left of the caller's time is the result's. */
+const rowsMs = 10_000;
+/** From the first try on; then a result goes without its rows, if they still cannot be written. */
+const rowsGiveUpMs = 120_000;
+
+/** What a repetition knows of the tries before it. */
+type Tries = {
+  since: number;
+  /** Where the rows begin: written there once more they are not stored twice. */
+  rowsAt?: bigint;
+};
 
 /**
- * Ends a task in Gitea on behalf of an executor that cannot: the reason as log rows after the last stored one,
- * then the result. Steps that were not over are closed, because a result without them would leave them running
- * for ever in Gitea's pages. A log that takes no more rows does not hold the result up. Repeating it is safe.
- * Resolves to the result that Gitea shows, or "gone" if Gitea knows no such task of ours; rejects with a
- * transient GiteaError, and the caller tries again.
+ * Ends a task in Gitea on behalf of an executor that cannot: the reason as log rows after the last stored one, then
+ * the result, with all steps closed. Nobody else may write into the task's log meanwhile. Resolves to the result that
+ * Gitea shows, or "gone" if Gitea knows no such task of ours. Rejects while it cannot be told, and the caller tries
+ * again: that changes nothing that is there already. A log that takes no rows holds the result up for two minutes at
+ * most, not counting the time in which Gitea does not take the result either.
  */
-export async function reportEnd(
-  gitea: Reporter,
-  end: End,
-  now: number,
-  signal: AbortSignal,
-): Promise<TaskResult | "gone"> {
-  try {
-    const count = await appendReason(gitea, end, now, signal);
-    const known = end.steps.length === 0 ? stepsOfAnyJob : end.steps;
-    const steps = closeSteps(known, end.result, count, now);
-    const answer: UpdateTaskResponse = await gitea.updateTask(
-      {
-        state: {
-          id: end.taskId,
-          result: wireResult(end.result),
-          stoppedAt: timestampFromMs(now),
-          steps: wireSteps(steps),
-        },
-      },
-      signal,
-    );
-    return taskResultOf(answer.state?.result) ?? end.result;
-  } catch (error) {
-    if (error instanceof GiteaError && error.fault === "gone") return "gone";
-    throw error;
-  }
+export function createReportEnd({ gitea, clock }: ReportEndOptions) {
+  const all = new Map<bigint, Tries>();
+
+  const put = async ({ taskId, reason }: End, tries: Tries, noMore: boolean, signal: AbortSignal) => {
+    const index = (tries.rowsAt ??= await storedRows(gitea, taskId, signal));
+    const time = timestampFromMs(clock.now());
+    // Some servers close a log only on a request that carries a row.
+    const contents = reason.length > 0 ? reason : [""];
+    const rows = contents.map((content) => create(LogRowSchema, { time, content }));
+    const { ackIndex } = await gitea.updateLog({ taskId, index, rows, noMore }, signal);
+    if (ackIndex === index + BigInt(rows.length)) return;
+    // Somebody else has written: ours belong behind that.
+    delete tries.rowsAt;
+    throw new GiteaError("transient", `the log of task ${taskId} has moved on`);
+  };
+
+  const append = async (end: End, tries: Tries, signal: AbortSignal): Promise<void> => {
+    try {
+      await put(end, tries, true, signal);
+    } catch (error) {
+      if (isFault(error, "log-archived")) return;
+      if (!isFault(error, "log-trouble")) throw error;
+      // A log that cannot be moved to Gitea's store of closed ones may still take rows.
+      await put(end, tries, false, signal);
+    }
+  };
+
+  /** Resolves when the result need not wait for the rows any more. */
+  const rowsFirst = async (end: End, tries: Tries, signal: AbortSignal): Promise<void> => {
+    try {
+      await withDeadline(clock, rowsMs, (deadline) => append(end, tries, deadline), signal);
+    } catch (error) {
+      signal.throwIfAborted();
+      // A clock that was set back must not make it long.
+      tries.since = Math.min(tries.since, clock.now());
+      if (isFault(error, "gone") || clock.now() - tries.since < rowsGiveUpMs) throw error;
+    }
+  };
+
+  return async (end: End, signal: AbortSignal): Promise<TaskResult | "gone"> => {
+    const { taskId, result } = end;
+    const tries: Tries = all.get(taskId) ?? { since: clock.now() };
+    all.set(taskId, tries);
+    try {
+      await rowsFirst(end, tries, signal);
+      const now = clock.now();
+      const steps = wireSteps(closeSteps(end.steps, result, tries.rowsAt, now));
+      const state = { id: taskId, result: wireResult(result), stoppedAt: timestampFromMs(now), steps };
+      const shown = shownResult(taskId, await gitea.updateTask({ state }, signal));
+      all.delete(taskId);
+      return shown;
+    } catch (error) {
+      if (!isFault(error, "gone")) throw error;
+      all.delete(taskId);
+      return "gone";
+    }
+  };
 }
 
 /** How many rows a task's log has in Gitea. */
@@ -75,54 +115,6 @@ export async function storedRows(
   return (await gitea.updateLog({ taskId, index: beyondAnyLog }, signal)).ackIndex;
 }
 
-/** Resolves to the number of rows that the log had before, or undefined if it takes no more. */
-async function appendReason(
-  gitea: Reporter,
-  end: End,
-  now: number,
-  signal: AbortSignal,
-): Promise<bigint | undefined> {
-  // A log that cannot be moved to Gitea's store of closed ones may still take rows.
-  for (const noMore of [true, false]) {
-    try {
-      return await appendRows(gitea, end, noMore, now, signal);
-    } catch (error) {
-      if (!(error instanceof GiteaError)) throw error;
-      if (error.fault === "log-archived") return undefined;
-      if (error.fault !== "log-trouble") throw error;
-    }
-  }
-  return undefined;
-}
-
-async function appendRows(
-  gitea: Reporter,
-  { taskId, reason }: End,
-  noMore: boolean,
-  now: number,
-  signal: AbortSignal,
-): Promise<bigint> {
-  const stored = await storedRows(gitea, taskId, signal);
-  const rows = reason.map((content) => create(LogRowSchema, { time: timestampFromMs(now), content }));
-  // Some servers close a log only on a request that carries a row.
-  const closing = rows.length > 0 ? rows : [create(LogRowSchema, { time: timestampFromMs(now) })];
-  await gitea.updateLog({ taskId, index: stored, rows: closing, noMore }, signal);
-  return stored;
-}
-
-/** All steps with an end: what was over stays, what had begun gets the task's result, the rest is skipped. */
-export function closeSteps(
-  steps: readonly StepRecord[],
-  result: TaskResult,
-  logRows: bigint | undefined,
-  now: number,
-): readonly StepRecord[] {
-  const stoppedAt = new Date(now).toISOString();
-  return steps.map((step) => {
-    if (step.result !== undefined) return step;
-    if (step.startedAt === undefined) return { ...step, result: "skipped" };
-    // A step that was running owns all rows since it began.
-    const logLength = logRows === undefined ? step.logLength : Math.max(0, Number(logRows) - step.logIndex);
-    return { ...step, result, stoppedAt, logLength: Math.max(step.logLength, logLength) };
-  });
+function isFault(error: unknown, fault: GiteaError["fault"]): boolean {
+  return error instanceof GiteaError && error.fault === fault;
 }

@@ -26,3 +26,12 @@ export function noticeAnswer(board: Pick<TroubleBoard, "report" | "over">, fault
   // Other faults may come before Gitea has looked who asks.
   else if (fault === undefined) board.over("unregistered");
 }
+
+/** A message that waits for its key is delivered again every few seconds; so after this it has been opened, or is gone. */
+const unreadableLastsMs = 60_000;
+
+/** To be called with every delivery that is sealed with a key that we do not have. */
+export function noticeUnknownKey(board: Pick<TroubleBoard, "report">, assignment: string | undefined): void {
+  const reason = "a task in the queue is sealed with a key that CAPABILITY_KEY_FILE lacks";
+  board.report({ kind: "unknown-key", about: assignment ?? "", reason, lastsMs: unreadableLastsMs });
+}

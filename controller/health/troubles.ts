@@ -5,6 +5,8 @@ import type { Check } from "./health-server.ts";
 export const troubleKinds = [
   // Executors have the SVID of their job, but CAPABILITY_KEY_FILE lacks the key of their capability.
   "capability",
+  // A queued task is sealed with a key that CAPABILITY_KEY_FILE lacks.
+  "unknown-key",
   // Gitea does not know our registration any more.
   "unregistered",
 ] as const;

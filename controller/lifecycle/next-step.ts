@@ -1,112 +1,103 @@
-import { currentAttempt, type AssignmentRecord, type TaskResult } from "../assignment/record.ts";
-import { executorName } from "../assignment/executor-metadata.ts";
+import type { AssignmentEvent } from "../assignment/event.ts";
+import { describeFailure, type Failure, failureFor } from "../assignment/failure.ts";
+import { failureAfterClaim } from "../assignment/failure-at-claim.ts";
+import { overdue } from "../assignment/overdue.ts";
+import type { AssignmentRecord, PhaseOf } from "../assignment/record.ts";
 import type { Times } from "../assignment/times.ts";
 import type { Executor } from "../backends/backend.ts";
-
-/** What is known of one assignment: its record, if there is one, and its executors. */
-export type Seen = {
-  readonly record?: AssignmentRecord;
-  readonly executors: readonly Executor[];
-  /** The names of executors that are there, but whose metadata does not hold: whose they are is not known. */
-  readonly unreadable: readonly string[];
-};
-
-export type Step =
-  /** Gitea has accepted the result long enough ago. */
-  | { readonly do: "kill"; readonly executor: string; readonly reason: string }
-  /** It has ended, or nobody needs it; it goes with all that it left. */
-  | { readonly do: "delete"; readonly executor: string }
-  /** The executor ended without a result: the controller reports one. */
-  | { readonly do: "fail"; readonly result: TaskResult; readonly reason: string }
-  /** Nothing runs any more for this assignment. */
-  | { readonly do: "release" }
-  /** Gitea has the result and the executor is gone: the record goes. */
-  | { readonly do: "forget" };
+import { endingSteps, finishedSteps } from "./over-steps.ts";
+import { apart, isHidden, orphanOf, type Seen } from "./seen.ts";
+import { applies, deletes, type Step } from "./step.ts";
 
 /**
- * What is to be done about an assignment, in this order; the world is looked at again afterwards. An assignment
- * without a claim is the worker's, but for executors of other attempts than the current one; while none has begun,
- * an executor that lives is one whose record was lost, and the worker goes on with it. An executor without a record
- * counts as claimed. One that cannot be read counts as alive: what it is, and whether it runs, nobody can tell.
+ * What is to be done about an assignment; the world is looked at again afterwards. Level-triggered: it reads the
+ * record and what there is, never what was done before. Before the claim the worker sees to the current attempt;
+ * what is here is time, and executors of other attempts. A living executor of the current attempt is never touched
+ * before the end is decided.
  */
-export function nextSteps(
-  { record, executors, unreadable }: Seen,
-  now: number,
-  times: Times,
-): readonly Step[] {
-  const phase = record?.phase;
-  const hidden = unreadable.some((name) => name === currentName(record));
-  switch (phase?.name) {
+export function nextSteps(seen: Seen, now: number, times: Times): readonly Step[] {
+  const { record, there } = seen;
+  if (record === undefined) return there === undefined ? [] : unknownSteps(there.executors);
+  const { phase } = record;
+  const late = overdue(record, seen.heardAt, now, times);
+  switch (phase.name) {
     case "queued":
-      return deletes(executors.filter(({ state }) => state.phase === "ended"));
+      return queuedSteps(record, there?.executors ?? [], late);
     case "starting":
-      return others(record, executors);
+      return [...applies(late), ...otherAttempts(record, there?.executors ?? [])];
+    case "adopted":
     case "claimed":
-      return [...others(record, executors), ...(hidden ? [] : claimedSteps(current(record, executors)))];
-    case "finished": {
-      const steps = finishedSteps(phase, executors, now - phase.at >= times.terminalGraceMs);
-      return hidden ? steps.filter((step) => step.do !== "forget") : steps;
-    }
-    case undefined:
-      return unknownSteps(executors, now, times);
+      return [
+        ...applies(deathOf(seen, record, phase, now, times) ?? late),
+        ...otherAttempts(record, there?.executors ?? []),
+      ];
+    case "ending":
+      return endingSteps(seen, { record, phase }, late, now, times);
+    case "finished":
+      return finishedSteps(seen, { record, phase }, now, times);
     default:
       return phase satisfies never;
   }
 }
 
-/** Executors of attempts that are lost; the current one's name tells. */
-function others(record: AssignmentRecord | undefined, executors: readonly Executor[]): readonly Step[] {
-  const mine = current(record, executors);
-  return deletes(executors.filter((executor) => executor !== mine));
+/** No record: it counts as claimed, unless its task is known to be over. */
+function unknownSteps(executors: readonly Executor[]): readonly Step[] {
+  const orphan = orphanOf(executors);
+  return orphan === undefined ? deletes(executors) : [{ do: "adopt", executor: orphan }];
 }
 
-function deletes(executors: readonly Executor[]): readonly Step[] {
-  return executors.map(({ name }): Step => ({ do: "delete", executor: name }));
-}
-
-function current(record: AssignmentRecord | undefined, executors: readonly Executor[]): Executor | undefined {
-  const name = currentName(record);
-  return executors.find((executor) => executor.name === name);
-}
-
-function currentName(record: AssignmentRecord | undefined): string | undefined {
-  const attempt = record === undefined ? undefined : currentAttempt(record);
-  return record === undefined || attempt === undefined ? undefined : executorName(record.assignment, attempt);
-}
-
-function claimedSteps(executor: Executor | undefined): readonly Step[] {
-  if (executor !== undefined && executor.state.phase !== "ended") return [];
-  const why = executor?.state.phase === "ended" ? executor.state.reason : "it is gone";
-  return [{ do: "fail", result: "failure", reason: `The executor ended before the job was over: ${why}.` }];
-}
-
-/**
- * A task that ended before it was claimed has nothing to wind up, so its executor is ended at once; its record
- * stays for a while, because a create whose outcome was open may still bring one.
- */
-function finishedSteps(
-  { attempt, claim }: Extract<AssignmentRecord["phase"], { name: "finished" }>,
+/** A record that knows of no attempt is younger than an executor that is there: that one's record was lost. */
+function queuedSteps(
+  record: AssignmentRecord,
   executors: readonly Executor[],
-  graceOver: boolean,
+  late: AssignmentEvent | undefined,
 ): readonly Step[] {
-  const steps = overSteps(executors, graceOver || claim === undefined);
-  const mayComeLate = attempt !== undefined && claim === undefined && !graceOver;
-  return executors.length > 0 || mayComeLate ? steps : [...steps, { do: "forget" }];
+  const orphan = record.attempts.begun === 0 ? orphanOf(executors) : undefined;
+  if (orphan === undefined) return [...applies(late), ...deletes(executors)];
+  return applies({ type: "executor_adopted", attempt: orphan.metadata.attempt });
 }
 
-function overSteps(executors: readonly Executor[], graceOver: boolean): readonly Step[] {
-  const alive = executors.filter(({ state }) => state.phase !== "ended");
-  const gone = deletes(executors.filter(({ state }) => state.phase === "ended"));
-  if (alive.length === 0) return [{ do: "release" }, ...gone];
-  const kills = alive.map(({ name }): Step => ({ do: "kill", executor: name, reason: "its task is over" }));
-  return graceOver ? [...kills, ...gone] : gone;
+function otherAttempts(record: AssignmentRecord, executors: readonly Executor[]): readonly Step[] {
+  return deletes(apart(record, executors).others);
 }
 
-function unknownSteps(executors: readonly Executor[], now: number, times: Times): readonly Step[] {
-  const open = executors.filter(({ metadata }) => !metadata.terminal);
-  if (open.some(({ state }) => state.phase !== "ended")) return [];
-  const reason = "The runner's record of this job was lost, and its executor has ended.";
-  const fail: readonly Step[] = open.length > 0 ? [{ do: "fail", result: "failure", reason }] : [];
-  const oldest = Math.min(...executors.map(({ createdAt }) => createdAt));
-  return [...fail, ...overSteps(executors, now - oldest >= times.terminalGraceMs)];
+/** The executor has ended, or is proven to be gone, and no result was stored. */
+function deathOf(
+  seen: Seen,
+  record: AssignmentRecord,
+  phase: PhaseOf<"adopted" | "claimed">,
+  now: number,
+  times: Times,
+): AssignmentEvent | undefined {
+  const failure = deathSeen(seen, record, phase, now, times);
+  if (failure === undefined) return undefined;
+  const cancelled = phase.name === "claimed" && phase.cancelledAt !== undefined;
+  return { type: "failed", failure, result: cancelled ? "cancelled" : "failure" };
+}
+
+function deathSeen(
+  { there, settled, heardAt, absentSince }: Seen,
+  record: AssignmentRecord,
+  phase: PhaseOf<"adopted" | "claimed">,
+  now: number,
+  times: Times,
+): Failure | undefined {
+  if (there === undefined || isHidden(record, there)) return undefined;
+  const { mine } = apart(record, there.executors);
+  if (mine !== undefined) {
+    if (mine.state.phase !== "ended") return undefined;
+    const { cause, reason } = mine.state;
+    const failure = failureAfterClaim(failureFor(cause ?? "no_result", reason));
+    // Whether it had a result to tell is not known: its record, where it would have been stored, is lost.
+    return phase.name === "adopted" && cause === undefined ? lost(failure) : failure;
+  }
+  // One list that lacks it may be an old one.
+  if (!settled || absentSince === undefined) return undefined;
+  if (now - Math.max(absentSince, heardAt) < times.absentMs) return undefined;
+  const failure = failureFor("vanished", "its backend does not list it any more");
+  return phase.name === "adopted" ? lost(failure) : failure;
+}
+
+function lost(failure: Failure): Failure {
+  return failureFor("record_lost", describeFailure(failure));
 }

@@ -1,197 +1,220 @@
 import type { Assignment } from "../assignment/assignment.ts";
-import { finish, type AssignmentRecord, type TaskResult } from "../assignment/record.ts";
 import type { Times } from "../assignment/times.ts";
 import type { Backend, Executor, InvalidExecutor } from "../backends/backend.ts";
-import type { Clock } from "../platform/clock.ts";
 import { describeError } from "../platform/errors.ts";
-import type { Logger } from "../platform/logger.ts";
+import { createLogLimit } from "../platform/log-limit.ts";
 import { withDeadline } from "../platform/signal.ts";
-import { createWakeup, listenForAny } from "../platform/wakeup.ts";
 import type { Assignments } from "./assignments.ts";
-import { nextSteps, type Seen, type Step } from "./next-step.ts";
+import { createExecutorMemory } from "./executor-memory.ts";
+import { type HeldSlots, holdInvalid, holdSlots } from "./hold-slots.ts";
+import { createLook, type Listed } from "./look.ts";
+import { nextSteps } from "./next-step.ts";
+import { runPasses } from "./pass-loop.ts";
+import { createPerform, type PerformOptions } from "./perform.ts";
+import { isAlive } from "./seen.ts";
 
-export type ReconcilerOptions = {
+export type ReconcilerOptions = Omit<
+  PerformOptions,
+  "backend" | "slots" | "assignments" | "hearing" | "times"
+> & {
   readonly backend: Backend;
-  readonly slots: {
-    restore(id: string): void;
-    release(id: string): void;
-    held(): readonly string[];
-  };
-  readonly assignments: Pick<Assignments, "all" | "get" | "within" | "change" | "remove" | "changed">;
-  /** Ends a task in Gitea; steps and record as far as they are known. Resolves to what Gitea shows then. */
-  readonly reportEnd: (
-    task: { readonly assignment: Assignment; readonly record?: AssignmentRecord },
-    result: TaskResult,
-    reason: readonly string[],
-    signal: AbortSignal,
-  ) => Promise<TaskResult | "gone">;
-  /** Takes an assignment's message out of the queue, if it is still there. */
-  readonly removeMessage: (sequence: number, id: string, signal: AbortSignal) => Promise<unknown>;
+  readonly slots: HeldSlots;
+  readonly assignments: Pick<
+    Assignments,
+    "all" | "get" | "within" | "apply" | "adopt" | "remove" | "changed"
+  >;
+  readonly hearing: { heardAt(id: string): number; forget(id: string): void };
+  /** The longest life of an executor of this backend: what cannot be read is deleted when it is older. */
+  readonly maxLifeMs: number;
   readonly times: Times;
-  readonly clock: Clock;
-  readonly log: Logger;
 };
 
 export type Reconciler = {
-  /** Looks once at everything and does what is to be done. Rejects if the executors cannot be listed. */
+  /**
+   * Looks once at everything and does what is to be done; what takes longer than the time between two passes goes on
+   * beside the next ones. Rejects if the executors cannot be listed, after what time alone decides is done.
+   */
   pass(signal: AbortSignal): Promise<void>;
   /** A pass whenever something changed, and now and then; ends with the signal. */
   run(signal: AbortSignal): Promise<void>;
-  /** When the last pass went through, in milliseconds since the epoch. */
+  /** When the last pass came to its end, whatever the backend said, in milliseconds since the epoch. */
   passedAt(): number | undefined;
+  /** When the backend answered a list for the last time. */
+  listedAt(): number | undefined;
+  /** The names of executors that should be gone for long; they hold no slot. */
+  lingering(): ReadonlySet<string>;
 };
+
+/** The same trouble of the same assignment is told this often. */
+const tellMs = 60_000;
 
 /**
  * Compares one backend's executors with the records and closes the gap: ends what is over, deletes what has
- * ended, reports what died, gives slots back. Level-triggered: each pass starts from what there is, and doing a
- * step twice does no harm.
+ * ended, tells of what died or took too long, gives slots back. It never calls Gitea. Level-triggered: each pass
+ * starts from what there is, and doing a step twice does no harm.
  */
 export function createReconciler(options: ReconcilerOptions): Reconciler {
   const { backend, slots, assignments, times, clock, log } = options;
+  const memory = createExecutorMemory(times, () => clock.now());
+  const perform = createPerform(options, memory);
+  const look = createLook({ ...options, memory });
+  const told = createLogLimit({ everyMs: tellMs, maxKeys: 1_000 }, clock);
+  /** Assignments whose steps are being taken. */
+  const busy = new Map<string, Promise<void>>();
+  const lingered = new Set<string>();
   let passedAt: number | undefined;
+  let listedAt: number | undefined;
 
-  const perform = async (step: Step, assignment: Assignment, signal: AbortSignal): Promise<void> => {
+  const tell = (error: unknown, assignment?: string) => {
+    const text = describeError(error);
+    const due = told.due(`${assignment ?? ""} ${text}`);
+    if (due === undefined) return;
+    log.error({ assignment, backend: backend.kind, error: text, ...leftOut(due) }, "backend lifecycle error");
+  };
+
+  const settle = async (assignment: Assignment, seenBy: Listed, signal: AbortSignal) => {
     const { id } = assignment;
-    const record = assignments.get(id)?.record;
-    switch (step.do) {
-      case "kill":
-        log.warn({ assignment: id, executor: step.executor, reason: step.reason }, "executor killed");
-        return backend.kill(step.executor, step.reason, signal);
-      case "delete":
-        await backend.delete(step.executor, signal);
-        log.info({ assignment: id, executor: step.executor }, "executor deleted");
-        return;
-      case "fail": {
-        const task = { assignment, ...(record === undefined ? {} : { record }) };
-        const shown = await options.reportEnd(task, step.result, [step.reason], signal);
-        log.warn({ assignment: id, reason: step.reason, result: shown }, "task ended for its executor");
-        if (record === undefined) return;
-        const result = shown === "gone" ? step.result : shown;
-        await assignments.change(id, (now) => finish(now, result, clock.now()), signal);
-        return;
-      }
-      case "release":
-        slots.release(id);
-        return;
-      case "forget":
-        // Its message first: without a record it would be taken for a new assignment when it is delivered again.
-        if (record !== undefined) await options.removeMessage(record.sequence, id, signal);
-        return assignments.remove(id, signal);
-      default:
-        return step satisfies never;
-    }
+    const decide = (deadline: AbortSignal) =>
+      assignments.within(id, async () => {
+        // Whoever had the actor may have had it for longer than anybody waits here.
+        deadline.throwIfAborted();
+        const steps = nextSteps(look.at(id, seenBy), clock.now(), times);
+        return { steps, errors: await perform.decided(steps, assignment, deadline) };
+      });
+    const { steps, errors } = await withDeadline(clock, times.callMs, decide, signal);
+    for (const error of [...errors, ...(await perform.onBackend(steps, assignment, signal))])
+      if (!signal.aborted) tell(error, id);
   };
 
-  /** The executors of one assignment, read after its record, so that a claim that is just made is not missed. */
-  const look = async (id: string, signal: AbortSignal) => {
-    const record = assignments.get(id)?.record;
-    return seen(id, record, await backend.list(signal));
+  /** One work at a time for each key, and the others are not to fail with it; the next pass tries it again. */
+  const inBackground = (
+    key: string,
+    work: () => Promise<void>,
+    signal: AbortSignal,
+  ): Promise<void> | undefined => {
+    if (busy.has(key)) return undefined;
+    const running = work()
+      .catch((error: unknown) => {
+        if (!signal.aborted) tell(error, key);
+      })
+      .finally(() => busy.delete(key));
+    busy.set(key, running);
+    return running;
   };
 
-  const settle = (assignment: Assignment, signal: AbortSignal) =>
-    assignments.within(assignment.id, async () => {
-      const steps = nextSteps(await look(assignment.id, signal), clock.now(), times);
-      for (const step of steps) await perform(step, assignment, signal);
-    });
+  const deleteInvalid = async ({ name, reason }: InvalidExecutor, signal: AbortSignal) => {
+    if (memory.deleteAsked(name))
+      log.error(
+        { executor: name, backend: backend.kind, reason },
+        "executor with invalid metadata is too old",
+      );
+    await withDeadline(clock, times.callMs, (deadline) => backend.delete(name, deadline), signal);
+  };
 
-  const list = (signal: AbortSignal) =>
-    withDeadline(clock, times.callMs, (deadline) => backend.list(deadline), signal);
+  const tellLingering = () => {
+    const now = memory.lingering();
+    for (const name of now)
+      if (!lingered.has(name))
+        log.error({ executor: name, backend: backend.kind }, "executor lingers: it should be gone for long");
+    lingered.clear();
+    for (const name of now) lingered.add(name);
+    return now;
+  };
 
-  const settleSafely = async (assignment: Assignment, signal: AbortSignal) => {
+  const takeIn = (executors: readonly Executor[], listed: Listed) => {
+    const invalid = listed.answer?.invalid ?? [];
+    const there = [
+      ...executors.map((executor) => ({ name: executor.name, alive: isAlive(executor) })),
+      ...invalid.map(({ name }) => ({ name, alive: true })),
+    ];
+    memory.listed(there, look.lacking(listed), listed.askedAt);
+    const lingering = tellLingering();
+    holdSlots(slots, executors, lingering, (id) => assignments.get(id) !== undefined);
+    holdInvalid(slots, invalid, lingering, log);
+  };
+
+  const isTooOld = ({ createdAt }: InvalidExecutor) =>
+    clock.now() - createdAt >= options.maxLifeMs + times.deadlineMarginMs;
+
+  /** Without an answer there is still what time alone decides. */
+  const list = async (signal: AbortSignal): Promise<{ readonly listed: Listed; readonly error?: Error }> => {
+    const asked = { askedAt: clock.now(), phases: look.phases() };
     try {
-      await withDeadline(clock, times.callMs, (deadline) => settle(assignment, deadline), signal);
+      const call = (deadline: AbortSignal) => backend.list(deadline);
+      const { executors, invalid } = await withDeadline(clock, times.callMs, call, signal);
+      listedAt = clock.now();
+      const grouped = Map.groupBy(executors, ({ metadata }) => metadata.assignment.id);
+      const listed = { ...asked, answer: { executors: grouped, invalid } };
+      takeIn(executors, listed);
+      return { listed };
     } catch (error) {
       if (signal.aborted) throw error;
-      // The others are not to fail with this one; the next pass tries it again.
-      log.error(
-        { assignment: assignment.id, backend: backend.kind, error: describeError(error) },
-        "backend lifecycle error",
-      );
+      return { listed: asked, error: asError(error) };
     }
   };
 
   const pass = async (signal: AbortSignal) => {
-    const listed = await list(signal);
-    const { executors, invalid } = listed;
-    holdSlots(executors);
-    holdInvalid(slots, invalid, log);
+    const { listed, error } = await list(signal);
+    const tooOld = (listed.answer?.invalid ?? []).filter(isTooOld);
+    const begun = [
+      ...tooOld.map((one) => inBackground(`invalid ${one.name}`, () => deleteInvalid(one, signal), signal)),
+      ...concerned(listed)
+        // Spares the actors of assignments that run as they should.
+        .filter(({ id }) => nextSteps(look.at(id, listed), clock.now(), times).length > 0)
+        .map((one) => inBackground(one.id, () => settle(one, listed, signal), signal)),
+    ];
+    await atMost(Promise.all(begun.filter((one) => one !== undefined)), times.reconcileMs, signal);
+    passedAt = clock.now();
+    if (error !== undefined) throw error;
+  };
+
+  /** All that have a record here, and all that have an executor there. */
+  const concerned = ({ answer }: Listed): readonly Assignment[] => {
     const known = new Map<string, Assignment>();
     for (const { record } of assignments.all())
       if (record.assignment.backend === backend.kind) known.set(record.assignment.id, record.assignment);
-    for (const { metadata } of executors) known.set(metadata.assignment.id, metadata.assignment);
-    const unsettled = [...known.values()].filter(
-      // Spares the actors of assignments that run as they should.
-      ({ id }) => nextSteps(seen(id, assignments.get(id)?.record, listed), clock.now(), times).length > 0,
-    );
-    await Promise.all(unsettled.map((assignment) => settleSafely(assignment, signal)));
-    passedAt = clock.now();
+    for (const [id, executors] of answer?.executors ?? [])
+      for (const { metadata } of executors) if (!known.has(id)) known.set(id, metadata.assignment);
+    return [...known.values()];
   };
 
-  /** What lives has a slot, and what is known to nobody has none: memory is never trusted alone. */
-  const holdSlots = (executors: readonly Executor[]) => {
-    for (const { metadata, state } of executors)
-      if (state.phase !== "ended") slots.restore(metadata.assignment.id);
-    const there = new Set(executors.map(({ metadata }) => metadata.assignment.id));
-    for (const id of slots.held())
-      if (!id.startsWith(invalidPrefix) && !there.has(id) && assignments.get(id) === undefined)
-        slots.release(id);
-  };
-
-  const run = async (signal: AbortSignal) => {
-    const moved = createWakeup();
-    const stop = backend.onChange(() => {
-      moved.wake();
-    });
+  const atMost = async (work: Promise<unknown>, ms: number, signal: AbortSignal) => {
+    const over = new AbortController();
+    const either = AbortSignal.any([signal, over.signal]);
     try {
-      while (!signal.aborted) {
-        using woken = listenForAny(
-          [
-            (either) => moved.next(either),
-            (either) => assignments.changed(either),
-            (either) => clock.sleep(times.reconcileMs, either),
-          ],
-          signal,
-        );
-        try {
-          await pass(signal);
-          await woken.first();
-        } catch (error) {
-          if (signal.aborted) return;
-          log.error({ backend: backend.kind, error: describeError(error) }, "backend lifecycle error");
-          await clock.sleep(times.againMs, signal).catch(() => undefined);
-        }
-      }
+      await Promise.race([work, clock.sleep(ms, either)]);
     } finally {
-      stop();
+      over.abort();
     }
   };
 
-  return { pass, run, passedAt: () => passedAt };
+  const run = async (signal: AbortSignal) => {
+    const loop = {
+      pass,
+      onError: (error: unknown) => tell(error),
+      phases: () => look.phases(),
+      changed: (abort: AbortSignal) => assignments.changed(abort),
+      onMoved: (listener: () => void) => backend.onChange(listener),
+      times,
+      clock,
+    };
+    await runPasses(loop, signal);
+    await Promise.all(busy.values());
+  };
+
+  return {
+    pass,
+    run,
+    passedAt: () => passedAt,
+    listedAt: () => listedAt,
+    lingering: () => memory.lingering(),
+  };
 }
 
-type Listed = Awaited<ReturnType<Backend["list"]>>;
-
-/** Stands before the names of executors that belong to no assignment. */
-const invalidPrefix = "invalid/";
-
-function seen(id: string, record: AssignmentRecord | undefined, listed: Listed): Seen {
-  const executors = listed.executors.filter(({ metadata }) => metadata.assignment.id === id);
-  const there = { executors, unreadable: listed.invalid.map(({ name }) => name) };
-  return record === undefined ? there : { record, ...there };
+function asError(error: unknown): Error {
+  return error instanceof Error ? error : new Error(describeError(error));
 }
 
-/** What does not validate is reported and takes a slot as long as it is there, and stops nothing. */
-function holdInvalid(
-  slots: ReconcilerOptions["slots"],
-  invalid: readonly InvalidExecutor[],
-  log: Logger,
-): void {
-  const there = new Set(invalid.map(({ name }) => invalidPrefix + name));
-  const held = new Set(slots.held());
-  for (const { name, reason } of invalid) {
-    if (held.has(invalidPrefix + name)) continue;
-    log.error({ executor: name, reason }, "executor with invalid metadata takes a slot");
-    slots.restore(invalidPrefix + name);
-  }
-  for (const id of held) if (id.startsWith(invalidPrefix) && !there.has(id)) slots.release(id);
+function leftOut({ leftOut: count }: { readonly leftOut: number }): { readonly leftOut?: number } {
+  return count === 0 ? {} : { leftOut: count };
 }

@@ -25,9 +25,14 @@ export type KeyValue = {
   read(key: string, signal: AbortSignal): Promise<Entry | undefined>;
   /** All keys without a dot. One that changes meanwhile may come twice, the newer value later. */
   entries(signal: AbortSignal): AsyncIterable<Entry>;
+  /** The names of the keys that match a pattern (`*` is one part of a name, `>` all that follow), without order. */
+  keys(pattern: string, signal: AbortSignal): Promise<readonly string[]>;
   /** Writes if the key is at this revision, 0 meaning that it is absent. */
   write(key: string, value: Uint8Array, expected: number, signal: AbortSignal): Promise<Written>;
-  /** Removes the key, or with `upTo` only what it held up to that revision, and leaves nothing behind. */
+  /**
+   * Removes the key, or with `upTo` only what it held up to that revision, and leaves nothing behind. A pattern as of
+   * `keys` removes all that match.
+   */
   purge(key: string, upTo: number | undefined, signal: AbortSignal): Promise<void>;
 };
 
@@ -75,6 +80,13 @@ export function createKeyValue(options: {
       for await (const stored of readStoredAfter(reader, { subject: `${prefix}*`, after: 0 }, signal)) {
         if (!isTombstone(stored)) yield entry(stored);
       }
+    },
+    keys: async (pattern, signal) => {
+      const { state } = await link.exchange(async () => {
+        const manager = await link.nats.jetstreamManager({ checkAPI: false, timeout: timeoutMs });
+        return manager.streams.info(reader.stream, { subjects_filter: prefix + pattern });
+      }, signal);
+      return Object.keys(state.subjects ?? {}).map((subject) => subject.slice(prefix.length));
     },
     write: async (key, value, expected, signal) => {
       const first = await put(key, value, expected, signal);

@@ -1,4 +1,4 @@
-import { ConnectError } from "@connectrpc/connect";
+import { Code, ConnectError } from "@connectrpc/connect";
 
 /**
  * What Gitea meant by an error. It answers Connect code `unknown` for nearly everything, so the text decides;
@@ -16,10 +16,13 @@ export type GiteaFault = "unregistered" | "gone" | "log-archived" | "log-trouble
 export class GiteaError extends Error {
   override readonly name = "GiteaError";
   readonly fault: GiteaFault;
+  /** Whether Gitea itself has said so; if not, what was asked may have taken effect. */
+  readonly answered: boolean;
 
-  constructor(fault: GiteaFault, message: string, options?: ErrorOptions) {
+  constructor(fault: GiteaFault, message: string, options?: ErrorOptions & { readonly answered?: boolean }) {
     super(message, options);
     this.fault = fault;
+    this.answered = options?.answered ?? fault !== "transient";
   }
 }
 
@@ -37,5 +40,7 @@ const faults: readonly (readonly [RegExp, GiteaFault])[] = [
 export function fromGitea(doing: string, error: unknown): GiteaError {
   const { rawMessage, code } = ConnectError.from(error);
   const fault = faults.find(([text]) => text.test(rawMessage))?.[1] ?? "transient";
-  return new GiteaError(fault, `${doing} (code ${code})`, { cause: error });
+  // Gitea's code for nearly everything; gateways and broken connections have others.
+  const answered = fault !== "transient" || (error instanceof ConnectError && code === Code.Unknown);
+  return new GiteaError(fault, `${doing} (code ${code})`, { cause: error, answered });
 }

@@ -2,14 +2,16 @@ import { parse } from "yaml";
 import type { Task } from "../../proto/gen/runner/v1/runner_pb.ts";
 import { assignmentId, type Assignment } from "../assignment/assignment.ts";
 import { InvalidAssignmentError } from "../assignment/errors.ts";
+import { type Failure, failureFor } from "../assignment/failure.ts";
+import type { RefusalReason } from "../assignment/refusals.ts";
 import { requirementOf } from "../assignment/requirements.ts";
 import { IdentityError } from "../identity/errors.ts";
 import { jobIdentity } from "../identity/job-identity.ts";
 
 export type TaskReading =
   | { readonly ok: true; readonly assignment: Assignment }
-  /** The task cannot be run here, ever; the reason is for the person who wrote the workflow. */
-  | { readonly ok: false; readonly reason: string };
+  /** The task cannot be run here, ever. */
+  | { readonly ok: false; readonly failure: Failure };
 
 export type TaskPolicy = {
   readonly trustDomain: string;
@@ -21,21 +23,25 @@ export type TaskPolicy = {
 export function readTask({ trustDomain, allowForksOnPods }: TaskPolicy, task: Task): TaskReading {
   const size = task.workflowPayload?.length ?? 0;
   if (size > maxPayloadBytes)
-    return { ok: false, reason: `the workflow has ${size} bytes, ${maxPayloadBytes} are possible` };
+    return refused("bad_workflow", `the workflow has ${size} bytes, ${maxPayloadBytes} are possible`);
   const runsOn = runsOnOf(task.workflowPayload);
   const requirement = requirementOf(runsOn ?? []);
-  if (!requirement.ok) return { ok: false, reason: requirement.reason };
+  if (!requirement.ok) return refused("labels", requirement.reason);
   try {
     const identity = jobIdentity(trustDomain, task.context ?? {});
     const id = assignmentId(task.id);
     if (identity.trust === "fork" && requirement.backend === "pod" && !allowForksOnPods)
-      return { ok: false, reason: "code from a fork does not run in a pod; use runs-on: [self-hosted, vm]" };
+      return refused("fork_on_pod", "");
     return { ok: true, assignment: { id, taskId: task.id, backend: requirement.backend, ...identity } };
   } catch (error) {
     if (error instanceof IdentityError || error instanceof InvalidAssignmentError)
-      return { ok: false, reason: error.message };
+      return refused("bad_workflow", error.message);
     throw error;
   }
+}
+
+function refused(reason: RefusalReason, evidence: string): TaskReading {
+  return { ok: false, failure: failureFor(reason, evidence) };
 }
 
 /** Reading a workflow holds up everything else, seconds for this much in the worst case. */

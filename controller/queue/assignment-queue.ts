@@ -55,6 +55,8 @@ export type AssignmentQueue = {
   /** Those behind a sequence. */
   scanAfter(sequence: number, signal: AbortSignal): AsyncIterable<ScannedMessage>;
   position(signal: AbortSignal): Promise<QueuePosition>;
+  /** Whether the message at a sequence is there and names that assignment. */
+  has(sequence: number, assignmentId: string, signal: AbortSignal): Promise<boolean>;
   /** Deletes the message at a sequence if it names that assignment; what is gone is gone. */
   remove(sequence: number, assignmentId: string, signal: AbortSignal): Promise<"removed" | "gone" | "other">;
 };
@@ -95,6 +97,8 @@ export function createAssignmentQueue(options: AssignmentQueueOptions): Assignme
     );
 
   const stillThere = async (sequence: number, assignmentId: string, signal: AbortSignal) => {
+    // The server takes 0 for no number at all.
+    if (sequence < 1) return "gone";
     const stored = await readStored(reader, { seq: sequence }, signal);
     if (stored === undefined) return "gone";
     return namedAssignment(stored.data) === assignmentId ? "same" : "other";
@@ -158,6 +162,13 @@ export function createAssignmentQueue(options: AssignmentQueueOptions): Assignme
         return { created, lastSequence: state.last_seq, messages: state.messages };
       } catch (error) {
         throw fromJetStream("reading the stream's state", error, signal);
+      }
+    },
+    has: async (sequence, assignmentId, signal) => {
+      try {
+        return (await stillThere(sequence, assignmentId, signal)) === "same";
+      } catch (error) {
+        throw fromJetStream(`looking for message ${sequence}`, error, signal);
       }
     },
     remove: async (sequence, assignmentId, signal) => {

@@ -1,8 +1,8 @@
-import { createCipheriv, createDecipheriv } from "node:crypto";
 import { z } from "zod";
 import { type Assignment, taskIdOf } from "../assignment/assignment.ts";
 import { backendKinds } from "../assignment/backend-kind.ts";
-import type { KeyRing, Keys } from "../identity/key-ring.ts";
+import type { KeyRing } from "../identity/key-ring.ts";
+import { openLine, type ReadLine, readLine, sealLine } from "../identity/sealed-line.ts";
 
 /** A task as it is kept in the queue. */
 export type StoredTask = {
@@ -20,16 +20,8 @@ export type Opened =
   /** Nobody will ever be able to read it. The id is what it claims, if it claims one. */
   | { readonly kind: "invalid"; readonly reason: string; readonly assignmentId?: string };
 
-/*
- * Version 1: a line of JSON, a newline, then the task in AES-256-GCM with its tag at the end. The line as it stands,
- * byte for byte, is the associated data: who and what the message is for can be read by anyone and changed by nobody.
- */
+/** Version 1: identity/sealed-line.ts with the fields below in clear. */
 const version = 1;
-const algorithm = "aes-256-gcm";
-const ivBytes = 12;
-const tagBytes = 16;
-const newline = 0x0a;
-const maxLineBytes = 16 * 1024;
 
 const lineSchema = z.object({
   id: z.string(),
@@ -52,8 +44,6 @@ export function seal(
   { assignment, fetchedAt, compressedTask }: StoredTask,
   randomBytes: (size: number) => Uint8Array,
 ): Uint8Array {
-  const [keys] = ring;
-  const iv = randomBytes(ivBytes);
   const { id, taskId, backend, repository, jobKey, spiffeId, trust } = assignment;
   const header = {
     version,
@@ -66,36 +56,26 @@ export function seal(
     trust,
     fetchedAt,
   };
-  const line = Buffer.from(
-    JSON.stringify({ ...header, key: keys.id, iv: Buffer.from(iv).toString("base64") }),
-  );
-  const cipher = createCipheriv(algorithm, keys.payload, iv, { authTagLength: tagBytes });
-  cipher.setAAD(line);
-  const encrypted = [cipher.update(compressedTask), cipher.final()];
-  return Buffer.concat([line, Buffer.of(newline), ...encrypted, cipher.getAuthTag()]);
+  return sealLine(ring, header, compressedTask, randomBytes);
 }
 
 /** Opens what `seal` made. It never throws; what does not hold is told in the result, without quoting it. */
 export function open(ring: KeyRing, bytes: Uint8Array): Opened {
   const parsed = parse(bytes);
   if (parsed.kind === "invalid") return parsed;
-  const { header, line, sealed } = parsed;
-  const candidates = ring.filter((keys) => keys.id === header.key);
-  if (candidates.length === 0)
-    return { kind: "unknown-key", keyId: header.key, assignmentId: header.assignment.id };
-  const iv = Buffer.from(header.iv, "base64");
-  for (const keys of candidates) {
-    const compressedTask = decrypt(keys, iv, line, sealed);
-    if (compressedTask !== undefined) {
-      return {
-        kind: "assignment",
-        assignment: header.assignment,
-        fetchedAt: header.fetchedAt,
-        compressedTask,
-      };
-    }
+  const { header, read } = parsed;
+  const { assignment, fetchedAt } = header;
+  const opened = openLine(ring, read, header);
+  switch (opened.kind) {
+    case "opened":
+      return { kind: "assignment", assignment, fetchedAt, compressedTask: opened.secret };
+    case "unknown-key":
+      return { kind: "unknown-key", keyId: header.key, assignmentId: assignment.id };
+    case "changed":
+      return invalid("it was changed after it was sealed", assignment.id);
+    default:
+      return opened satisfies never;
   }
-  return invalid("it was changed after it was sealed", header.assignment.id);
 }
 
 /** The assignment that a message names in clear, without proof; undefined if it names none. */
@@ -115,21 +95,14 @@ type Parsed =
   | {
       readonly kind: "header";
       readonly header: Header;
-      readonly line: Uint8Array;
-      readonly sealed: Uint8Array;
+      readonly read: ReadLine;
     }
   | Extract<Opened, { kind: "invalid" }>;
 
 function parse(bytes: Uint8Array): Parsed {
-  const end = bytes.subarray(0, maxLineBytes).indexOf(newline);
-  if (end === -1) return invalid("it does not begin with a line of JSON");
-  const line = bytes.subarray(0, end);
-  let value: unknown;
-  try {
-    value = JSON.parse(Buffer.from(line).toString("utf8"));
-  } catch {
-    return invalid("it does not begin with a line of JSON");
-  }
+  const read = readLine(bytes);
+  if (read === undefined) return invalid("it does not begin with a line of JSON");
+  const { value } = read;
   const stated = versionSchema.safeParse(value);
   if (!stated.success) return invalid("it has no version");
   if (stated.data.version !== version)
@@ -142,24 +115,7 @@ function parse(bytes: Uint8Array): Parsed {
   const { taskId, key, iv, fetchedAt, ...fields } = result.data;
   const assignment = { ...fields, taskId: BigInt(taskId) };
   if (taskIdOf(assignment.id) !== assignment.taskId) return invalid("its id and task id differ");
-  return {
-    kind: "header",
-    header: { assignment, fetchedAt, key, iv },
-    line,
-    sealed: bytes.subarray(end + 1),
-  };
-}
-
-function decrypt(keys: Keys, iv: Uint8Array, line: Uint8Array, sealed: Uint8Array): Uint8Array | undefined {
-  if (sealed.length < tagBytes) return undefined;
-  const decipher = createDecipheriv(algorithm, keys.payload, iv, { authTagLength: tagBytes });
-  decipher.setAAD(line);
-  decipher.setAuthTag(sealed.subarray(-tagBytes));
-  try {
-    return Buffer.concat([decipher.update(sealed.subarray(0, -tagBytes)), decipher.final()]);
-  } catch {
-    return undefined;
-  }
+  return { kind: "header", header: { assignment, fetchedAt, key, iv }, read };
 }
 
 function claimed(value: unknown): string | undefined {

@@ -20,10 +20,16 @@ export class InvalidRecordError extends Error {
   override readonly name = "InvalidRecordError";
 }
 
+/** A report is sealed with a key that we do not have (yet): it may be read later. */
+export class ReportKeyMissingError extends Error {
+  override readonly name = "ReportKeyMissingError";
+}
+
 /** What a request to the bucket failed with, as the store's callers know it; the signal's own abort passes as it is. */
 export function fromBucket(doing: string, error: unknown, signal: AbortSignal): unknown {
   if (isAbortOf(signal, error)) return error;
   if (error instanceof RecordStoreUnavailableError || error instanceof InvalidRecordError) return error;
+  if (error instanceof ReportKeyMissingError) return error;
   const reason = apiErrorCode(error) === apiErrors.streamNotFound ? "bucket-lost" : "unreachable";
   return new RecordStoreUnavailableError(reason, doing, { cause: error });
 }

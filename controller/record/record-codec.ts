@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { taskIdOf } from "../assignment/assignment.ts";
 import { backendKinds } from "../assignment/backend-kind.ts";
+import { isFailureReason } from "../assignment/failure-reasons.ts";
 import type { AssignmentRecord } from "../assignment/record.ts";
 
 /** Which write of which process made a value: tells our own write, whose answer got lost, from another's. */
@@ -33,15 +34,46 @@ const attempt = z.object({ number: z.number().int().positive(), nonce: z.string(
 
 const claim = z.object({ instance: z.string().min(1), logRows: count, at: time });
 
+const reason = z.string().refine(isFailureReason, "no reason of our list");
+
+const failure = z.object({ reason, evidence: z.string(), last: reason.exactOptional() });
+
+const report = z.object({ result, key: z.string().min(1), parts: count, bytes: count });
+
+const end = z.discriminatedUnion("by", [
+  z.object({ by: z.literal("executor"), report }),
+  z.object({
+    by: z.literal("controller"),
+    result: z.enum(["failure", "cancelled"]),
+    failure: failure.exactOptional(),
+    executorGone: z.boolean(),
+  }),
+]);
+
 const phase = z.discriminatedUnion("name", [
-  z.object({ name: z.literal("queued") }),
-  z.object({ name: z.literal("starting"), attempt, since: time }),
-  z.object({ name: z.literal("claimed"), attempt, claim }),
+  z.object({ name: z.literal("queued"), notBefore: time }),
+  z.object({ name: z.literal("starting"), attempt, since: time, deadlineAt: time }),
+  z.object({ name: z.literal("adopted"), attempt, since: time }),
+  z.object({
+    name: z.literal("claimed"),
+    attempt,
+    claim,
+    deadlineAt: time.exactOptional(),
+    cancelledAt: time.exactOptional(),
+  }),
+  z.object({
+    name: z.literal("ending"),
+    attempt: attempt.exactOptional(),
+    claim: claim.exactOptional(),
+    end,
+    since: time,
+  }),
   z.object({
     name: z.literal("finished"),
     attempt: attempt.exactOptional(),
     claim: claim.exactOptional(),
     result,
+    by: z.enum(["executor", "controller", "gitea"]),
     at: time,
   }),
 ]);
@@ -60,6 +92,7 @@ const recordSchema = z.object({
   fetchedAt: time,
   sequence: count,
   rowsBegun: z.boolean(),
+  attempts: z.object({ begun: count, burnt: count, lost: failure.exactOptional() }),
   steps: z.array(step),
   phase,
 });

@@ -29,6 +29,11 @@ export type SchedulerOptions = {
   readonly loadsChanged: (signal: AbortSignal) => Promise<void>;
   /** Says when every task in hand is durable. */
   readonly heldUp: { over(signal: AbortSignal): Promise<void> };
+  /**
+   * Called when a fetch came to no answer: Gitea may have chosen a task for it of which we never hear, and which it
+   * ends by itself.
+   */
+  readonly onFetchLost?: () => void;
   /** How many fetches may run at once: the capacity of all selected workers. */
   readonly capacity: number;
   readonly clock: Clock;
@@ -112,11 +117,20 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
     }
   };
 
+  const fetch = async (version: bigint): Promise<FetchTaskResponse> => {
+    try {
+      return await gitea.fetchTask(version);
+    } catch (error) {
+      if (!isAnswer(error)) options.onFetchLost?.();
+      throw error;
+    }
+  };
+
   /** Resolves to whether a task came. Not given the signal: a fetch that is cut short can lose its task. */
   const fetchOnce = async (signal: AbortSignal): Promise<boolean> => {
     const { answer, epoch } = await gate.fetch(async () => {
       const next = tasksVersion.next(clock.now());
-      return { answer: await gitea.fetchTask(next.version), epoch: next.epoch };
+      return { answer: await fetch(next.version), epoch: next.epoch };
     }, signal);
     answeredAt = clock.now();
     if (answer.task === undefined) {
@@ -172,6 +186,11 @@ async function ignoringAbort(wait: Promise<void>, signal: AbortSignal): Promise<
   } catch (error) {
     if (!signal.aborted) throw error;
   }
+}
+
+/** Whether it is Gitea's own word that failed, and not the way to or from it. */
+function isAnswer(error: unknown): boolean {
+  return error instanceof Error && "answered" in error && error.answered === true;
 }
 
 function isUnregistered(error: unknown): boolean {

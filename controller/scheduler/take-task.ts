@@ -1,13 +1,15 @@
 import type { Task } from "../../proto/gen/runner/v1/runner_pb.ts";
 import type { Assignment } from "../assignment/assignment.ts";
+import { describeFailure, type Failure, failureFor } from "../assignment/failure.ts";
 import { backoffMs, type Random } from "../platform/backoff.ts";
 import type { Clock } from "../platform/clock.ts";
 import { describeError } from "../platform/errors.ts";
+import { withDeadline } from "../platform/signal.ts";
 import { createKeyedQueue } from "../platform/keyed-queue.ts";
 import type { Logger } from "../platform/logger.ts";
 
 export type TaskReading =
-  { readonly ok: true; readonly assignment: Assignment } | { readonly ok: false; readonly reason: string };
+  { readonly ok: true; readonly assignment: Assignment } | { readonly ok: false; readonly failure: Failure };
 
 export type QueuedTask = {
   readonly assignment: Assignment;
@@ -17,14 +19,15 @@ export type QueuedTask = {
 
 export type TakeTaskOptions = {
   readonly read: (task: Task) => TaskReading;
-  /** What may be written in `runs-on`, for the message to one who wrote something else. */
-  readonly offered: string;
   readonly compress: (task: Task) => Promise<Uint8Array>;
   /** One attempt. An error with `limit` says that the task can never be stored; any other is tried again. */
   readonly publish: (task: QueuedTask, signal: AbortSignal) => Promise<{ readonly sequence: number }>;
   readonly offer: (task: QueuedTask & { readonly sequence: number }, signal: AbortSignal) => Promise<unknown>;
-  /** Ends the task in Gitea as failed, with rows for the person who pushed; rejects while Gitea cannot be reached. */
-  readonly fail: (taskId: bigint, rows: readonly string[], signal: AbortSignal) => Promise<unknown>;
+  /**
+   * Ends the task in Gitea, with rows for the person who pushed; rejects while Gitea cannot be reached. Without a
+   * failure it was cancelled, and there is nothing to explain.
+   */
+  readonly fail: (taskId: bigint, failure: Failure | undefined, signal: AbortSignal) => Promise<unknown>;
   /** Tells Gitea that the task is still held; resolves to `running` or to what else Gitea says of it. */
   readonly beat: (taskId: bigint, signal: AbortSignal) => Promise<string>;
   /** Told of a task that cannot be stored at the first try. */
@@ -36,33 +39,19 @@ export type TakeTaskOptions = {
 
 const retryBackoff = { firstMs: 500, maxMs: 5_000 };
 const beatMs = 12_000;
-const attemptMs = 10_000;
-/** A workflow's author may write more into `runs-on` than anybody reads. */
-const maxRowLength = 1_000;
+/** Ending a task takes several calls to Gitea. */
+const attemptMs = 30_000;
+const never = new AbortController().signal;
 
 /**
  * Takes in a task that was just fetched. There is no giving back: it becomes durable, however long that takes,
  * or it is ended in Gitea with the reason. Resolves when one of both is done, or at shutdown after the attempt
- * to end it as "could not be stored".
+ * to end it as not stored.
  */
 export function createTakeTask(options: TakeTaskOptions) {
-  const { read, offered, compress, publish, offer, fail, beat, heldUp, clock, random, log } = options;
+  const { read, compress, publish, offer, fail, beat, heldUp, clock, random, log } = options;
   /** Tasks get into the queue in the order in which they came: the oldest is to run first. */
   const order = createKeyedQueue();
-
-  const attempt = async (work: (deadline: AbortSignal) => Promise<unknown>) => {
-    const [late, done] = [new AbortController(), new AbortController()];
-    const expire = () => {
-      late.abort(new Error(`no answer within ${attemptMs / 1000} s`));
-    };
-    const timer = clock.sleep(attemptMs, done.signal).then(expire, () => undefined);
-    try {
-      await work(late.signal);
-    } finally {
-      done.abort();
-      await timer;
-    }
-  };
 
   /**
    * Tries at least once, also when a stop was asked for meanwhile: the task in hand is still to be saved. Rejects
@@ -77,7 +66,8 @@ export function createTakeTask(options: TakeTaskOptions) {
   ) => {
     for (let failures = 1; ; failures++) {
       try {
-        await attempt(work);
+        // Also after a stop: no try is cut short but by its own deadline.
+        await withDeadline(clock, attemptMs, work, never);
         return;
       } catch (error) {
         log.error({ task: String(taskId), error: describeError(error), failures }, `${what} failed`);
@@ -95,17 +85,17 @@ export function createTakeTask(options: TakeTaskOptions) {
       if (clock.now() - beatAt < beatMs) return;
       beatAt = clock.now();
       const said = await beat(taskId, signal).catch(() => "running");
-      if (said !== "running") throw new TaskOverError(`gitea says of task ${taskId}: ${said}`);
+      if (said !== "running") throw new TaskOverError(taskId, said);
     };
   };
 
-  const end = async (taskId: bigint, reason: readonly string[], signal: AbortSignal) => {
-    const rows = reason.map((row) => (row.length > maxRowLength ? `${row.slice(0, maxRowLength)}…` : row));
-    log.warn({ task: String(taskId), reason: rows.join(" ") }, "task refused");
+  const end = async (taskId: bigint, failure: Failure | undefined, signal: AbortSignal) => {
+    const reason = failure === undefined ? "it was cancelled" : describeFailure(failure);
+    log.warn({ task: String(taskId), reason }, "task refused");
     const alive = keepAlive(taskId, signal);
     // A cancel still wants its report, and what is over takes it without harm.
     const between = () => alive().catch(() => undefined);
-    const failOnce = (deadline: AbortSignal) => fail(taskId, rows, deadline);
+    const failOnce = (deadline: AbortSignal) => fail(taskId, failure, deadline);
     await persist("ending a task in gitea", failOnce, taskId, between, signal);
   };
 
@@ -138,21 +128,24 @@ export function createTakeTask(options: TakeTaskOptions) {
     try {
       await persistHeld("publishing a task", publishOnce, taskId, signal);
     } catch (error) {
-      await end(taskId, [whyNotStored(error)], signal);
+      if (!(error instanceof TaskOverError)) await end(taskId, whyNotStored(error), signal);
+      else if (error.said === "cancelled") await end(taskId, undefined, signal);
+      else log.warn({ task: String(taskId), said: error.said }, "task was over before it was stored");
     }
     return sequence;
   };
 
   /** Whatever goes wrong with a task that is in hand ends in its log: nobody else will ever see it. */
-  const prepare = async (task: Task, fetchedAt: number): Promise<QueuedTask | readonly string[]> => {
+  const prepare = async (task: Task, fetchedAt: number): Promise<QueuedTask | Failure> => {
     try {
       const reading = read(task);
       if (reading.ok)
         return { assignment: reading.assignment, fetchedAt, compressedTask: await compress(task) };
-      return [`This job cannot be run here: ${reading.reason}.`, `Offered: runs-on: ${offered}.`];
+      return reading.failure;
     } catch (error) {
       log.error({ task: String(task.id), error: describeError(error) }, "task cannot be read");
-      return ["This job cannot be run here: the runner's controller cannot read it, its log says why."];
+      // What the error says may be a part of the task.
+      return failureFor("task_unreadable", "");
     }
   };
 
@@ -176,14 +169,17 @@ export function createTakeTask(options: TakeTaskOptions) {
 /** Gitea does not want the task to run any more. */
 class TaskOverError extends Error {
   override readonly name = "TaskOverError";
+  readonly said: string;
+
+  constructor(taskId: bigint, said: string) {
+    super(`gitea says of task ${taskId}: ${said}`);
+    this.said = said;
+  }
 }
 
-function whyNotStored(error: unknown): string {
-  if (error instanceof TaskOverError) return "This job was ended before it could be stored.";
-  return neverStorable(error) ? `This job cannot be run here: ${describeError(error)}.` : couldNotBeStored;
+function whyNotStored(error: unknown): Failure {
+  return failureFor(neverStorable(error) ? "too_large" : "not_stored", describeError(error));
 }
-
-const couldNotBeStored = "This job could not be stored before the runner's controller stopped. Run it again.";
 
 /** The queue says so by an error with the size limit that the task exceeds. */
 function neverStorable(error: unknown): boolean {

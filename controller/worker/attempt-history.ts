@@ -1,66 +1,106 @@
+import { failureKind } from "../assignment/failure-reasons.ts";
+import type { Failure } from "../assignment/failure.ts";
 import type { Times } from "../assignment/times.ts";
 import type { Executor } from "../backends/backend.ts";
 import type { Clock } from "../platform/clock.ts";
 
-/** What is known of an assignment's last executor beyond its record; a restart only makes it wait longer. */
-type Entry = {
+/** What is known of an attempt's executor beyond its record; a restart only makes it wait longer. */
+export type Known = {
+  /** It was there. */
+  readonly seen: boolean;
+  /** Since when it has been missing, though it was there. */
+  readonly missingSince?: number;
+  /** From when on the time counts in which it has to claim; a wait for room does not count. */
+  readonly countedFrom?: number;
+  /** What the last call for it failed with. */
+  readonly failure?: Failure;
+};
+
+type Entry = Known & {
   readonly name: string;
-  /** The backend will never make it, for this reason. */
-  readonly refused?: string;
-  /** When it was first seen to run. */
-  readonly runningSince?: number;
+  readonly running: boolean;
+  /** When a create of it failed without saying whether it took effect. */
+  readonly openSince?: number;
 };
 
 export type AttemptHistory = {
-  /** An executor was there: one that is missing later is lost, and not merely late. */
-  seen(id: string, executor: Executor): void;
-  /** The backend will never make this executor. */
-  refused(id: string, name: string, reason: string): void;
-  /**
-   * Why an executor is not to be waited for any longer, given what the backend lists now; undefined if it lives
-   * and has time, or if it may only be that its create failed.
-   */
-  lost(id: string, name: string, listed: Executor | undefined): string | undefined;
+  /** What the backend lists now under this name, or what it answered to a create. */
+  saw(id: string, name: string, listed: Executor | undefined): Known;
+  /** A call for it failed; `open`: a create that may have taken effect, or may still do so. */
+  failed(id: string, name: string, failure: Failure, open: boolean): void;
+  /** Whether an executor may still come of a create that has failed. */
+  mayCome(id: string): boolean;
   /** Drops what is remembered of other assignments than those that are known. */
   keep(known: (id: string) => boolean): void;
 };
 
 export function createAttemptHistory(
-  { startMs, pendingMs }: Pick<Times, "startMs" | "pendingMs">,
-  clock: Clock,
+  { callMs }: Pick<Times, "callMs">,
+  clock: Pick<Clock, "now">,
 ): AttemptHistory {
   const entries = new Map<string, Entry>();
-
-  const late = ({ state, createdAt }: Executor, { runningSince }: Entry): string | undefined => {
-    if (state.phase === "starting")
-      return clock.now() - createdAt >= pendingMs ? "it did not start to run" : undefined;
-    const overdue = runningSince !== undefined && clock.now() - runningSince >= startMs;
-    return overdue ? "it did not ask for its job in time" : undefined;
-  };
-  const see = (id: string, { name, state }: Executor): Entry => {
-    const before = entries.get(id);
-    const since = before?.name === name ? before.runningSince : undefined;
-    const running = state.phase === "running" ? { runningSince: since ?? clock.now() } : {};
-    const entry: Entry = { name, ...running };
-    entries.set(id, entry);
-    return entry;
+  const entryOf = (id: string, name: string): Entry => {
+    const entry = entries.get(id);
+    return entry?.name === name ? entry : { name, seen: false, running: false };
   };
 
   return {
-    seen: (id, executor) => {
-      see(id, executor);
+    saw: (id, name, listed) => {
+      const { missingSince = clock.now(), ...before } = entryOf(id, name);
+      const entry = listed === undefined ? missed(before, missingSince) : there(before, listed, clock.now());
+      entries.set(id, entry);
+      return entry;
     },
-    refused: (id, name, reason) => {
-      entries.set(id, { name, refused: reason });
+    failed: (id, name, failure, open) => {
+      entries.set(id, { ...entryOf(id, name), failure, ...(open ? { openSince: clock.now() } : {}) });
     },
-    lost: (id, name, listed) => {
-      if (listed?.state.phase === "ended") return listed.state.reason;
-      if (listed !== undefined) return late(listed, see(id, listed));
-      const entry = entries.get(id);
-      return entry?.name === name ? (entry.refused ?? "it is gone") : undefined;
+    mayCome: (id) => {
+      const since = entries.get(id)?.openSince;
+      // Twice as long as any call takes; what comes later still is found by the reconciler.
+      return since !== undefined && clock.now() - since < 2 * callMs;
     },
     keep: (known) => {
       for (const id of entries.keys()) if (!known(id)) entries.delete(id);
     },
   };
+}
+
+function missed(before: Entry, missingSince: number): Entry {
+  return before.seen ? { ...before, missingSince } : before;
+}
+
+function there(entry: Entry, { state, createdAt }: Executor, now: number): Entry {
+  const { openSince: _, ...before } = entry.seen ? entry : withoutFailure(entry);
+  const running = state.phase === "running";
+  const counted = before.countedFrom ?? createdAt;
+  // It gets its whole time from when it runs, or is not waiting for room any more.
+  const countedFrom = running
+    ? before.running
+      ? counted
+      : now
+    : waitsForRoom(waitingFor(state))
+      ? now
+      : counted;
+  return { ...before, seen: true, running, countedFrom };
+}
+
+/** That it could not be made at first tells nothing once it is there. */
+function withoutFailure(entry: Entry): Entry {
+  const { failure: _, ...rest } = entry;
+  return rest;
+}
+
+/** Why an executor does not run yet, where the backend says. */
+export function waitingFor(state: Executor["state"]): Failure | undefined {
+  return state.phase === "starting" ? state.waiting : undefined;
+}
+
+/** Whether it will never run, whatever is waited for. */
+export function isPermanent({ reason }: Failure): boolean {
+  return failureKind(reason).retry === "permanent";
+}
+
+/** Whether it only waits for what may come without anybody's doing. */
+export function waitsForRoom(waiting: Failure | undefined): boolean {
+  return waiting !== undefined && failureKind(waiting.reason).retry === "wait";
 }

@@ -7,8 +7,9 @@ export type DeliveryContent =
       readonly fetchedAt: number;
       readonly compressedTask: Uint8Array;
     }
-  | { readonly kind: "invalid"; readonly reason: string }
-  | { readonly kind: "unknown-key"; readonly keyId: string };
+  /** `assignmentId` is what it claims to be, without proof. */
+  | { readonly kind: "invalid"; readonly reason: string; readonly assignmentId?: string }
+  | { readonly kind: "unknown-key"; readonly keyId: string; readonly assignmentId: string };
 
 /** One message of the queue in our hands, until one of the last three is called. */
 export type Delivery = {

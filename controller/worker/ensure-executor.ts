@@ -1,173 +1,153 @@
-import { sameAssignment, type Assignment } from "../assignment/assignment.ts";
-import {
-  beginAttempt,
-  currentAttempt,
-  type AssignmentRecord,
-  type TaskResult,
-} from "../assignment/record.ts";
 import { executorName } from "../assignment/executor-metadata.ts";
-import { maxAttempts, type Times } from "../assignment/times.ts";
-import { BackendError, type Backend, type Executor, type ExecutorRequest } from "../backends/backend.ts";
-import type { Attempt } from "../identity/capability.ts";
-import { describeError } from "../platform/errors.ts";
+import type { AssignmentRecord } from "../assignment/record.ts";
+import type { Backend, Executor } from "../backends/backend.ts";
 import { withDeadline } from "../platform/signal.ts";
-import { createAttemptHistory } from "./attempt-history.ts";
-import { createObeyGitea, type ObeyGiteaOptions } from "./obey-gitea.ts";
-
-/** The part of the live assignments that the worker changes; see lifecycle/assignments.ts. */
-export type WorkerAssignments = {
-  get(id: string): { readonly record: AssignmentRecord } | undefined;
-  within<T>(id: string, work: () => Promise<T>): Promise<T>;
-  change(
-    id: string,
-    next: (record: AssignmentRecord) => AssignmentRecord,
-    signal: AbortSignal,
-  ): Promise<AssignmentRecord>;
-};
+import { createApplyDecision } from "./apply-decision.ts";
+import { backendFailure } from "./attempt-failure.ts";
+import { type Known, waitingFor } from "./attempt-history.ts";
+import type { Circuit } from "./circuit.ts";
+import { createCreateExecutor, type CreateExecutorOptions } from "./create-executor.ts";
+import { currentOf, type Listed, type Move, nextMove } from "./next-move.ts";
+import { obeyGitea, type Said } from "./obey-gitea.ts";
 
 export type ExecutorEvent = "executor_found" | "executor_absent" | "executor_created" | "identity_bound";
 
-export type EnsureExecutorOptions = ObeyGiteaOptions & {
+export type EnsureExecutorOptions = CreateExecutorOptions & {
   readonly backend: Backend;
-  readonly assignments: WorkerAssignments;
+  readonly circuit: Circuit;
   /** What Gitea says of the task right now; rejects if it does not answer. */
-  readonly beat: (taskId: bigint, signal: AbortSignal) => Promise<"running" | TaskResult | "gone">;
-  /** Everything that the executor is told and labelled with for the record's current attempt. */
-  readonly executorRequest: (record: AssignmentRecord) => ExecutorRequest;
-  readonly newNonce: () => string;
+  readonly beat: (taskId: bigint, signal: AbortSignal) => Promise<Said>;
   readonly event: (event: ExecutorEvent, record: AssignmentRecord, executor?: Executor) => void;
-  readonly times: Pick<Times, "callMs" | "startMs" | "pendingMs">;
+  readonly report: (assignment: string, error: string) => void;
 };
 
 export type Ensured =
   | { readonly kind: "executor"; readonly executor: Executor }
-  /** Nothing is to be started any more: it is claimed, or over. */
-  | { readonly kind: "settled" };
+  /** Nothing is to be started any more: it is claimed, or its end is decided. */
+  | { readonly kind: "settled" }
+  /** Not yet; to be looked at again after `ms`. */
+  | { readonly kind: "wait"; readonly ms: number };
+
+/** More looks in a row than a life has steps: something else moves it, and is left to. */
+const maxRounds = 8;
 
 const settled: Ensured = { kind: "settled" };
 
-/** A create may fetch an image or boot a machine; its outcome is open afterwards, and the same name finds it. */
-const createMs = 120_000;
-
 /**
- * Finds the executor of the current attempt, or creates it. One that died before the claim, does not claim in
- * time, or will never be made by the backend, is replaced by a new attempt's; after the last attempt the task
- * fails with what was seen. A create that failed in passing is made again for the same attempt: by its name it
- * cannot come twice, and an outage of the backend fails no job. Right before a create Gitea is asked whether the
- * task still runs. Runs as the assignment's actor. Rejects with what failed; the delivery comes again.
+ * Finds the executor of the current attempt, or creates it. One that died before the claim, does not claim in time,
+ * or will never be made, is replaced by a new attempt's, or ends the job: next-move.ts and attempt-failure.ts decide.
+ * A create that failed in passing is made again for the same attempt: by its name it cannot come twice, and an
+ * outage of the backend fails no job. Right before a create Gitea is asked whether the task still runs.
+ *
+ * Only decisions and changes of the record run as the assignment's actor, and a create is begun in there, so that
+ * none begins after an end was decided. Its answer, however late, keeps no claim and no cancel waiting: the signal
+ * is aborted by these. Rejects with what failed; the delivery comes again.
  */
 export function createEnsureExecutor(options: EnsureExecutorOptions) {
-  const { backend, assignments, clock, event, times } = options;
-  const history = createAttemptHistory(times, clock);
-  const gitea = createObeyGitea(options);
+  const { backend, assignments, circuit, history, clock, event, times } = options;
 
-  const giveUp = async (record: AssignmentRecord, last: string, signal: AbortSignal) => {
-    const reason = [`This job never started: ${maxAttempts} executors were tried. The last one: ${last}.`];
-    await gitea.end(record, "failure", reason, signal);
-    return settled;
-  };
+  const applyDecision = createApplyDecision(assignments, options.report);
+  const create = createCreateExecutor(options, applyDecision);
 
-  const create = async (record: AssignmentRecord, name: string, signal: AbortSignal): Promise<Ensured> => {
-    const { id } = record.assignment;
-    const request = options.executorRequest(record);
+  const list = async (signal: AbortSignal): Promise<Listed> => {
     try {
-      const executor = await withDeadline(
-        clock,
-        createMs,
-        (deadline) => backend.create(request, deadline),
-        signal,
-      );
-      history.seen(id, executor);
-      event("executor_created", record, executor);
-      return { kind: "executor", executor };
+      return await withDeadline(clock, times.callMs, (deadline) => backend.list(deadline), signal);
     } catch (error) {
-      if (error instanceof BackendError && error.kind === "terminal")
-        history.refused(id, name, describeError(error));
+      if (!signal.aborted) circuit.failed(backendFailure(error).failure);
       throw error;
     }
   };
 
-  const start = async (record: AssignmentRecord, another: boolean, signal: AbortSignal): Promise<Ensured> => {
-    const { assignment } = record;
-    const before = currentAttempt(record);
-    const said = await options.beat(assignment.taskId, signal);
-    if (said !== "running") {
-      await gitea.obey(record, said, signal);
-      return settled;
-    }
-    const nonce = options.newNonce();
-    // An attempt that is adopted after a conflict was begun by a write whose answer got lost: it is not tried yet.
-    const next = (now: AssignmentRecord) =>
-      another && sameAttempt(before, currentAttempt(now))
-        ? (beginAttempt(now, nonce, clock.now()) ?? now)
-        : now;
-    const begun = await assignments.change(assignment.id, next, signal);
-    if (begun.phase.name !== "starting") return settled;
-    return create(begun, executorName(assignment, begun.phase.attempt), signal);
+  const discard = async (names: readonly string[], signal: AbortSignal) => {
+    for (const name of names)
+      await withDeadline(clock, times.callMs, (deadline) => backend.delete(name, deadline), signal);
   };
 
-  const found = (record: AssignmentRecord, executor: Executor): Ensured => {
-    history.seen(record.assignment.id, executor);
-    event("executor_found", record, executor);
+  /** Resolves to undefined when the world has moved on meanwhile: it is to be looked at again. */
+  const start = async (
+    record: AssignmentRecord,
+    another: boolean,
+    signal: AbortSignal,
+  ): Promise<Ensured | undefined> => {
+    const { id, taskId } = record.assignment;
+    const entered = circuit.enter();
+    if ("retryMs" in entered) {
+      options.waits(id, entered.failure);
+      return { kind: "wait", ms: entered.retryMs };
+    }
+    using pass = entered;
+    event("executor_absent", record);
+    const said = await withDeadline(
+      clock,
+      times.callMs,
+      (deadline) => options.beat(taskId, deadline),
+      signal,
+    );
+    const word = obeyGitea(said);
+    if (word !== undefined) {
+      await applyDecision(record, word, signal);
+      return undefined;
+    }
+    const creation = await create.begin(record, another, signal);
+    if (creation === undefined) return undefined;
+    const executor = await create.finish(creation, pass, signal);
+    event("executor_created", creation.record, executor);
     return { kind: "executor", executor };
   };
 
-  /** Its record was lost: the executor that is there goes on as the first attempt that we know of. */
-  const adopt = async (record: AssignmentRecord, executor: Executor, signal: AbortSignal) => {
-    const { attempt } = executor.metadata;
-    const adopted = await assignments.change(
-      record.assignment.id,
-      (now) =>
-        now.phase.name === "queued"
-          ? { ...now, phase: { name: "starting", attempt, since: clock.now() } }
-          : now,
-      signal,
-    );
-    return found(adopted, executor);
-  };
-
-  const ensure = async (record: AssignmentRecord, signal: AbortSignal): Promise<Ensured> => {
-    const { phase, assignment } = record;
-    if (phase.name === "claimed" || phase.name === "finished") return settled;
-    const { executors } = await withDeadline(
-      clock,
-      times.callMs,
-      (deadline) => backend.list(deadline),
-      signal,
-    );
-    if (phase.name === "queued") {
-      const orphan = newest(executors.filter((executor) => isOrphan(executor, assignment)));
-      if (orphan !== undefined) return adopt(record, orphan, signal);
-      event("executor_absent", record);
-      return start(record, true, signal);
+  const perform = async (
+    record: AssignmentRecord,
+    move: Move,
+    signal: AbortSignal,
+  ): Promise<Ensured | undefined> => {
+    switch (move.do) {
+      case "settle":
+        return settled;
+      case "apply":
+        await applyDecision(record, move.event, signal);
+        // Its deletion is tried again as long as it is there, and the reconciler sees to it as well.
+        if (move.event.type === "attempt_lost" && move.discard !== undefined)
+          await discard([move.discard], signal);
+        return undefined;
+      case "discard":
+        await discard(move.executors, signal);
+        return { kind: "wait", ms: times.againMs };
+      case "wait":
+        return { kind: "wait", ms: move.ms };
+      case "begin":
+        await discard(move.lingering, signal).catch(() => undefined);
+        return start(record, true, signal);
+      case "create":
+        return start(record, false, signal);
+      case "use":
+        options.waits(record.assignment.id, waitingFor(move.executor.state));
+        event("executor_found", record, move.executor);
+        return { kind: "executor", executor: move.executor };
+      default:
+        return move satisfies never;
     }
-    const name = executorName(assignment, phase.attempt);
-    const executor = executors.find((one) => one.name === name);
-    const lost = history.lost(assignment.id, name, executor);
-    if (executor !== undefined && lost === undefined) return found(record, executor);
-    if (executor !== undefined)
-      await withDeadline(clock, times.callMs, (deadline) => backend.delete(name, deadline), signal);
-    if (lost !== undefined && phase.attempt.number >= maxAttempts) return giveUp(record, lost, signal);
-    event("executor_absent", record);
-    return start(record, lost !== undefined, signal);
   };
 
-  return (id: string, signal: AbortSignal): Promise<Ensured> =>
-    assignments.within(id, async () => {
-      history.keep((known) => assignments.get(known) !== undefined);
+  return async (id: string, signal: AbortSignal): Promise<Ensured> => {
+    history.keep((known) => assignments.get(known) !== undefined);
+    for (let rounds = 0; rounds < maxRounds; rounds++) {
+      signal.throwIfAborted();
+      const listed = await list(signal);
+      // Read after the list: what has happened meanwhile is not to be decided from an older record.
       const record = assignments.get(id)?.record;
-      return record === undefined ? settled : ensure(record, signal);
-    });
-}
+      if (record === undefined) return settled;
+      const move = nextMove(record, listed, look(record, listed), clock.now(), times);
+      const ensured = await perform(record, move, signal);
+      if (ensured !== undefined) return ensured;
+    }
+    return { kind: "wait", ms: times.againMs };
+  };
 
-function sameAttempt(a: Attempt | undefined, b: Attempt | undefined): boolean {
-  return a?.number === b?.number && a?.nonce === b?.nonce;
-}
-
-function isOrphan({ metadata, state }: Executor, assignment: Assignment): boolean {
-  return state.phase !== "ended" && sameAssignment(metadata.assignment, assignment);
-}
-
-function newest(executors: readonly Executor[]): Executor | undefined {
-  return executors.toSorted((a, b) => b.metadata.attempt.number - a.metadata.attempt.number)[0];
+  function look(record: AssignmentRecord, { executors, invalid }: Listed): Known {
+    const { assignment, phase } = record;
+    if (phase.name !== "starting") return { seen: false };
+    const name = executorName(assignment, phase.attempt);
+    if (invalid.some((one) => one.name === name)) return { seen: true };
+    return history.saw(assignment.id, name, currentOf(record, executors));
+  }
 }

@@ -1,65 +1,107 @@
 import type { BackendKind } from "../assignment/backend-kind.ts";
-import type { AssignmentRecord, TaskResult } from "../assignment/record.ts";
+import type { AssignmentEvent } from "../assignment/event.ts";
+import { isUnclaimed, type AssignmentRecord } from "../assignment/record.ts";
 import type { Times } from "../assignment/times.ts";
+import type { Random } from "../platform/backoff.ts";
+import type { Clock } from "../platform/clock.ts";
 import { describeError } from "../platform/errors.ts";
 import { withDeadline } from "../platform/signal.ts";
-import { createObeyGitea, type ObeyGiteaOptions } from "./obey-gitea.ts";
+import { listenForAny } from "../platform/wakeup.ts";
+import { obeyGitea, type Said } from "./obey-gitea.ts";
 
-export type KeepAliveOptions = ObeyGiteaOptions & {
+export type KeepAliveOptions = {
   readonly kind: BackendKind;
   readonly assignments: {
     all(): readonly { readonly record: AssignmentRecord }[];
     get(id: string): { readonly record: AssignmentRecord } | undefined;
     within<T>(id: string, work: () => Promise<T>): Promise<T>;
+    apply(id: string, event: AssignmentEvent, signal: AbortSignal): Promise<unknown>;
+    changed(signal: AbortSignal): Promise<void>;
   };
   /** Tells Gitea that the task is held; resolves to what Gitea says of it. */
-  readonly beat: (taskId: bigint, signal: AbortSignal) => Promise<"running" | TaskResult | "gone">;
+  readonly beat: (taskId: bigint, signal: AbortSignal) => Promise<Said>;
   readonly report: (assignment: string | undefined, error: string) => void;
   readonly times: Pick<Times, "beatMs" | "callMs">;
+  readonly clock: Clock;
+  readonly random: Random;
 };
 
 /**
  * Speaks for the tasks of one backend that nobody has claimed: Gitea gives up a task of which it hears nothing for
  * some minutes, and only its answer tells of a cancel. After the claim only the bootstrap speaks: a beat without
  * the steps would set those that are over back to running.
+ *
+ * Each task has its own rhythm, and Gitea is asked outside the assignment's actor: what hangs for one task, or in
+ * its actor, delays no other task's beat, and only the change that an answer makes is made inside.
  */
 export function createKeepAlive(options: KeepAliveOptions) {
-  const { kind, assignments, beat, report, times, clock } = options;
-  const { obey } = createObeyGitea(options);
+  const { kind, assignments, beat, report, times, clock, random } = options;
+  /** When each is to be told next. */
+  const due = new Map<string, number>();
+  const underWay = new Set<Promise<void>>();
 
-  const speakFor = (id: string, signal: AbortSignal) =>
-    assignments.within(id, async () => {
+  const speakFor = async ({ assignment: { id, taskId } }: AssignmentRecord, signal: AbortSignal) => {
+    // One that takes longer than the pause to the next is repeated: it may be the one that tells of a cancel.
+    const deadlineMs = Math.min(times.callMs, times.beatMs);
+    const said = await withDeadline(clock, deadlineMs, (deadline) => beat(taskId, deadline), signal);
+    const word = obeyGitea(said);
+    if (word === undefined) return;
+    await assignments.within(id, async () => {
       const record = assignments.get(id)?.record;
+      // Whoever has claimed it meanwhile hears of it by itself.
       if (record === undefined || !isUnclaimed(record)) return;
-      const said = await beat(record.assignment.taskId, signal);
-      if (said !== "running") await obey(record, said, signal);
+      await withDeadline(clock, times.callMs, (deadline) => assignments.apply(id, word, deadline), signal);
     });
+  };
 
-  const round = (signal: AbortSignal) =>
-    Promise.all(
-      assignments
-        .all()
-        .filter(({ record }) => record.assignment.backend === kind && isUnclaimed(record))
-        .map(async ({ record: { assignment } }) => {
-          try {
-            await withDeadline(clock, times.callMs, (deadline) => speakFor(assignment.id, deadline), signal);
-          } catch (error) {
-            if (!signal.aborted) report(assignment.id, describeError(error));
-          }
-        }),
-    );
+  const start = (record: AssignmentRecord, signal: AbortSignal) => {
+    const speaking: Promise<void> = speakFor(record, signal)
+      .catch((error: unknown) => {
+        if (!signal.aborted) report(record.assignment.id, describeError(error));
+      })
+      .finally(() => underWay.delete(speaking));
+    underWay.add(speaking);
+  };
+
+  /** Begins the beats that are due; resolves to how long until the next one. */
+  const look = (signal: AbortSignal): number => {
+    const mine = assignments
+      .all()
+      .map(({ record }) => record)
+      .filter((record) => record.assignment.backend === kind && isUnclaimed(record));
+    const ids = new Set(mine.map(({ assignment }) => assignment.id));
+    for (const id of due.keys()) if (!ids.has(id)) due.delete(id);
+    const now = clock.now();
+    for (const record of mine) {
+      const { id } = record.assignment;
+      // Those that are taken over all at once are not to be told of all at once for ever.
+      const at = due.get(id) ?? now + random() * times.beatMs;
+      if (at <= now) start(record, signal);
+      due.set(id, at <= now ? now + jittered(times.beatMs, random) : at);
+    }
+    return Math.min(...due.values()) - now;
+  };
 
   return {
-    /** Ends with the signal. */
+    /** Ends with the signal, after what is under way. */
     run: async (signal: AbortSignal): Promise<void> => {
       while (!signal.aborted) {
-        await round(signal);
-        await clock.sleep(times.beatMs, signal).catch(() => undefined);
+        const changed = (either: AbortSignal) => assignments.changed(either);
+        const listen = (ms: number) =>
+          listenForAny(ms === Infinity ? [changed] : [changed, (either) => clock.sleep(ms, either)], signal);
+        using woken = listen(look(signal));
+        try {
+          await woken.first();
+        } catch (error) {
+          if (!signal.aborted) throw error;
+        }
       }
+      await Promise.all(underWay);
     },
   };
 }
 
-function isUnclaimed({ phase }: AssignmentRecord): boolean {
-  return phase.name === "queued" || phase.name === "starting";
+/** Ten to fifteen seconds for a rhythm of twelve. */
+function jittered(ms: number, random: Random): number {
+  return (ms * (10 + 5 * random())) / 12;
 }

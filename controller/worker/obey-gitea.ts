@@ -1,48 +1,26 @@
-import { finish, type AssignmentRecord, type TaskResult } from "../assignment/record.ts";
-import type { Clock } from "../platform/clock.ts";
+import type { AssignmentEvent } from "../assignment/event.ts";
+import type { TaskResult } from "../assignment/record.ts";
 
-export type ObeyGiteaOptions = {
-  readonly assignments: {
-    change(
-      id: string,
-      next: (record: AssignmentRecord) => AssignmentRecord,
-      signal: AbortSignal,
-    ): Promise<AssignmentRecord>;
-  };
-  /** Ends the task in Gitea; resolves to what Gitea shows then. */
-  readonly reportEnd: (
-    record: AssignmentRecord,
-    result: TaskResult,
-    reason: readonly string[],
-    signal: AbortSignal,
-  ) => Promise<TaskResult | "gone">;
-  readonly clock: Clock;
-};
+/** What Gitea says of a task: it runs, it is over or to be ended (`cancelled`), or it is not ours any more. */
+export type Said = "running" | TaskResult | "gone";
 
 /**
- * Ends an assignment that nobody has claimed. To be run as its actor; what was started for it the reconciler ends.
- * Rejects while Gitea or the record cannot be reached; the caller asks Gitea again then.
+ * What Gitea's word makes of a task that nobody has claimed; undefined if it may go on. A cancel still wants its
+ * report, an end of Gitea's own is only noted.
  */
-export function createObeyGitea({ assignments, reportEnd, clock }: ObeyGiteaOptions) {
-  const finished = async (record: AssignmentRecord, result: TaskResult, signal: AbortSignal) => {
-    await assignments.change(record.assignment.id, (now) => finish(now, result, clock.now()), signal);
-  };
-  const end = async (
-    record: AssignmentRecord,
-    result: TaskResult,
-    reason: readonly string[],
-    signal: AbortSignal,
-  ): Promise<void> => {
-    const shown = await reportEnd(record, result, reason, signal);
-    await finished(record, shown === "gone" ? result : shown, signal);
-  };
-  return {
-    /** Reports this result, and records what Gitea made of it. */
-    end,
-    /** Gitea's word on a task that does not run: a cancel still wants its report, an end is only noted. */
-    obey: (record: AssignmentRecord, said: TaskResult | "gone", signal: AbortSignal): Promise<void> =>
-      said === "cancelled"
-        ? end(record, "cancelled", [], signal)
-        : finished(record, said === "gone" ? "cancelled" : said, signal),
-  };
+export function obeyGitea(said: Said): AssignmentEvent | undefined {
+  switch (said) {
+    case "running":
+      return undefined;
+    case "cancelled":
+      return { type: "cancel_told" };
+    case "gone":
+      return { type: "ended_by_gitea", result: "cancelled" };
+    case "success":
+    case "failure":
+    case "skipped":
+      return { type: "ended_by_gitea", result: said };
+    default:
+      return said satisfies never;
+  }
 }

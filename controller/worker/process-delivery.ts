@@ -4,8 +4,14 @@ import type { Backend, Executor } from "../backends/backend.ts";
 import type { Clock } from "../platform/clock.ts";
 import { describeError } from "../platform/errors.ts";
 import { withDeadline } from "../platform/signal.ts";
+import type { AttemptHistory } from "./attempt-history.ts";
+import { backendFailure } from "./attempt-failure.ts";
+import type { Circuit } from "./circuit.ts";
 import type { Delivery, DeliveryContent } from "./delivery.ts";
 import type { Ensured } from "./ensure-executor.ts";
+import { createHoldDelivery, type Look } from "./hold-delivery.ts";
+import { isSettled, untilSettled, type WatchedAssignments } from "./until-settled.ts";
+import type { ClaimWait } from "./wait-for-claim.ts";
 
 export type QueueEvent =
   | "received"
@@ -22,41 +28,36 @@ export type QueueEvent =
 export type ProcessDeliveryOptions = {
   readonly backend: Backend;
   readonly slots: { acquire(id: string): boolean; release(id: string): void; has(id: string): boolean };
-  readonly assignments: {
+  readonly assignments: WatchedAssignments & {
     offer(
       offer: Omit<Extract<DeliveryContent, { kind: "assignment" }>, "kind"> & { readonly sequence: number },
       signal: AbortSignal,
     ): Promise<"taken" | "conflict">;
-    get(id: string): { readonly record: AssignmentRecord } | undefined;
   };
+  readonly circuit: Pick<Circuit, "closedTo">;
+  readonly history: Pick<AttemptHistory, "mayCome" | "failed">;
   readonly ensureExecutor: (id: string, signal: AbortSignal) => Promise<Ensured>;
-  /** Resolves when the record has left `starting`, or says why it will not (yet). */
+  /** Resolves when there is a claim or an end, or says why there is none (yet). */
   readonly waitForClaim: (id: string, executor: Executor, signal: AbortSignal) => Promise<ClaimWait>;
   readonly event: (event: QueueEvent, assignment: string, retryDelayMs?: number) => void;
   readonly identityBound: (id: string, executor: Executor) => void;
+  /** Called for each delivery that needs a key which we lack: health has to say so. */
+  readonly onUnknownKey: (assignmentId: string) => void;
   readonly report: (assignment: string | undefined, error: string) => void;
   readonly times: Times;
   readonly clock: Clock;
 };
 
-export type ClaimWait =
-  { readonly kind: "claimed" } | { readonly kind: "timeout" } | { readonly kind: "ended"; reason: string };
-
-/** From this delivery on a message waits in hand: the queue gives it up at the thousandth, and with it the job. */
-const lastHandBack = 500;
-
-/** How a look at a delivery ended: for good, or to be looked at again after this many milliseconds. */
-type Look = { readonly againMs?: number };
-
 const over: Look = {};
 
 /**
- * Takes one delivery to the point where its executor has claimed the task, and only then acknowledges it. Every
- * other way out hands it back with a delay or, if it can never become an executor, ends it for good. Never
- * rejects: what goes wrong is reported. The slot stays with the assignment as long as there may be an executor.
+ * Takes one delivery to the point where its executor has claimed the task, and only then acknowledges it; a task
+ * whose end is decided needs its message no more either. Every other way out hands it back with a delay or, if it
+ * can never become an executor, ends it for good. Never rejects: what goes wrong is reported. The slot stays with
+ * the assignment as long as there may be an executor.
  */
 export function createProcessDelivery(options: ProcessDeliveryOptions) {
-  const { backend, slots, assignments, event, report, times, clock } = options;
+  const { backend, slots, assignments, circuit, history, event, report, times, clock } = options;
 
   const again = (name: QueueEvent, id: string, againMs: number): Look => {
     event(name, id, againMs);
@@ -70,42 +71,65 @@ export function createProcessDelivery(options: ProcessDeliveryOptions) {
     return over;
   };
 
-  const process = async (delivery: Delivery, id: string, signal: AbortSignal): Promise<Look> => {
-    if (isSettled(assignments.get(id))) return acknowledge(delivery, id, signal);
+  const bind = async (id: string, executor: Executor, signal: AbortSignal) => {
+    try {
+      const { bound } = await withDeadline(
+        clock,
+        times.callMs,
+        (deadline) => backend.bindIdentity(executor, deadline),
+        signal,
+      );
+      return bound;
+    } catch (error) {
+      // If it is not bound before its time is over, this is why.
+      if (!signal.aborted) history.failed(id, executor.name, backendFailure(error).failure, false);
+      throw error;
+    }
+  };
+
+  /** Handed back until there is room for a try; whoever has no executor gives the slot to another one meanwhile. */
+  const later = async (id: string, ms: number, signal: AbortSignal): Promise<Look> => {
+    if (await mayHaveExecutor(id, signal)) return again("backend_pending", id, ms);
+    slots.release(id);
+    return again("backend_retry", id, ms);
+  };
+
+  /** Until a claim or an end makes it "settled". */
+  const advance = async (id: string, signal: AbortSignal): Promise<Look | "settled"> => {
+    const waitMs = slots.has(id) ? 0 : msToWait(assignments.get(id)?.record, circuit, clock.now());
+    if (waitMs > 0) return again("backend_retry", id, waitMs);
     if (!slots.acquire(id)) return again("capacity_wait", id, times.againMs);
     event("capacity_acquired", id);
-    const ensured = await options.ensureExecutor(id, signal);
-    if (ensured.kind === "settled") return acknowledge(delivery, id, signal);
-    const { executor } = ensured;
-    const binding = await withDeadline(
-      clock,
-      times.callMs,
-      (deadline) => backend.bindIdentity(executor, deadline),
-      signal,
-    );
-    if (!binding.bound) {
-      event("identity_target_pending", id);
-      return again("backend_pending", id, times.againMs);
-    }
-    options.identityBound(id, executor);
-    event("backend_ready", id);
-    const wait = await options.waitForClaim(id, executor, signal);
-    switch (wait.kind) {
-      case "claimed":
-        return acknowledge(delivery, id, signal);
-      case "timeout":
-        report(id, `the executor ${executor.name} has not claimed its task`);
-        return again("claim_timeout", id, times.againMs);
-      case "ended":
-        throw new Error(`the executor ${executor.name} ended before it claimed its task: ${wait.reason}`);
-      default:
-        return wait satisfies never;
+    for (;;) {
+      const ensured = await options.ensureExecutor(id, signal);
+      if (ensured.kind === "settled") return "settled";
+      if (ensured.kind === "wait") return later(id, ensured.ms, signal);
+      const { executor } = ensured;
+      if (!(await bind(id, executor, signal))) {
+        event("identity_target_pending", id);
+        return again("backend_pending", id, times.againMs);
+      }
+      options.identityBound(id, executor);
+      event("backend_ready", id);
+      const wait = await options.waitForClaim(id, executor, signal);
+      switch (wait.kind) {
+        case "settled":
+          return "settled";
+        case "timeout":
+          report(id, `the executor ${executor.name} has not claimed its task`);
+          return again("claim_timeout", id, times.againMs);
+        case "look again":
+          continue;
+        default:
+          return wait satisfies never;
+      }
     }
   };
 
   /** Anything uncertain counts as an executor: a slot too many held is found out, one too few doubles a job. */
   const mayHaveExecutor = async (id: string, signal: AbortSignal): Promise<boolean> => {
     if (!slots.has(id)) return false;
+    if (history.mayCome(id)) return true;
     try {
       const { executors } = await withDeadline(
         clock,
@@ -139,7 +163,10 @@ export function createProcessDelivery(options: ProcessDeliveryOptions) {
         return over;
       }
       event("received", id);
-      return await process(delivery, id, signal);
+      const look = isSettled(assignments.get(id))
+        ? "settled"
+        : await untilSettled(assignments, id, (abort) => advance(id, abort), signal);
+      return look === "settled" ? await acknowledge(delivery, id, signal) : look;
     } catch (error) {
       return failed(id, error, signal);
     }
@@ -149,11 +176,15 @@ export function createProcessDelivery(options: ProcessDeliveryOptions) {
     const { content, sequence } = delivery;
     switch (content.kind) {
       case "invalid":
-        report(undefined, `message ${sequence} is no assignment: ${content.reason}`);
+        report(content.assignmentId, `message ${sequence} is no assignment: ${content.reason}`);
         delivery.reject("invalid assignment");
         return over;
       case "unknown-key":
-        report(undefined, `message ${sequence} needs key ${content.keyId}, which CAPABILITY_KEY_FILE lacks`);
+        report(
+          content.assignmentId,
+          `message ${sequence} needs key ${content.keyId}, which CAPABILITY_KEY_FILE lacks`,
+        );
+        options.onUnknownKey(content.assignmentId);
         return { againMs: times.retryMs };
       case "assignment":
         return take(delivery, content, signal);
@@ -162,45 +193,21 @@ export function createProcessDelivery(options: ProcessDeliveryOptions) {
     }
   };
 
-  return async (delivery: Delivery, signal: AbortSignal): Promise<void> => {
-    const done = new AbortController();
-    const keeping = keepInProgress(delivery, clock, times.inProgressMs, done.signal);
-    try {
-      for (;;) {
-        const { againMs } = await look(delivery, signal);
-        if (againMs === undefined) return;
-        if (delivery.deliveryCount >= lastHandBack) await clock.sleep(againMs, signal).catch(() => undefined);
-        if (delivery.deliveryCount >= lastHandBack && !signal.aborted) continue;
-        delivery.retryLater(againMs);
-        return;
-      }
-    } finally {
-      done.abort();
-      await keeping;
-    }
-  };
+  return createHoldDelivery(look, times, clock);
 }
 
-type Known = { readonly record: AssignmentRecord } | undefined;
-
-function isSettled(known: Known): boolean {
-  const phase = known?.record.phase.name;
-  return phase === "claimed" || phase === "finished";
+/** For how long nothing can be started for an assignment, as far as that is known without asking anybody. */
+function msToWait(
+  record: AssignmentRecord | undefined,
+  circuit: Pick<Circuit, "closedTo">,
+  now: number,
+): number {
+  if (record?.phase.name === "adopted") return 0;
+  const delayed = record?.phase.name === "queued" ? record.phase.notBefore - now : 0;
+  return Math.max(delayed, circuit.closedTo()?.retryMs ?? 0);
 }
 
 /** A task that was ended before it was claimed is settled as well. */
-function isClaimed(known: Known): boolean {
+function isClaimed(known: { readonly record: AssignmentRecord } | undefined): boolean {
   return known !== undefined && "claim" in known.record.phase;
-}
-
-async function keepInProgress(
-  delivery: Delivery,
-  clock: Clock,
-  everyMs: number,
-  done: AbortSignal,
-): Promise<void> {
-  while (!done.aborted) {
-    await clock.sleep(everyMs, done).catch(() => undefined);
-    if (!done.aborted) delivery.inProgress();
-  }
 }

@@ -1,25 +1,30 @@
-import type { AssignmentRecord } from "../assignment/record.ts";
+import type { Failure } from "../assignment/failure.ts";
 import type { Times } from "../assignment/times.ts";
 import type { Backend, Executor } from "../backends/backend.ts";
 import type { Clock } from "../platform/clock.ts";
 import { withDeadline } from "../platform/signal.ts";
 import { createWakeup, listenForAny } from "../platform/wakeup.ts";
-import type { ClaimWait } from "./process-delivery.ts";
+import { isPermanent, waitingFor } from "./attempt-history.ts";
+import { isSettled, type WatchedAssignments } from "./until-settled.ts";
+
+export type ClaimWait =
+  | { readonly kind: "settled" }
+  | { readonly kind: "timeout" }
+  /** It has ended, is gone, or will never run: what that means has to be decided. */
+  | { readonly kind: "look again" };
 
 export type WaitForClaimOptions = {
   readonly backend: Backend;
-  readonly assignments: {
-    get(id: string): { readonly record: AssignmentRecord } | undefined;
-    /** Resolves when any assignment has changed. */
-    changed(signal: AbortSignal): Promise<void>;
-  };
+  readonly assignments: WatchedAssignments;
+  /** Hears why a job waits, for its log; undefined when it waits for nothing any more. */
+  readonly waits: (id: string, failure: Failure | undefined) => void;
   /** How long a claim is waited for, and how long the backend may take for one answer. */
   readonly times: Pick<Times, "claimMs" | "callMs">;
   readonly clock: Clock;
 };
 
-/** Waits until the record has a claim (or an end), the executor has ended, or the time is over. */
-export function createWaitForClaim({ backend, assignments, times, clock }: WaitForClaimOptions) {
+/** Waits until the record has a claim or an end, the executor has ended or cannot run, or the time is over. */
+export function createWaitForClaim({ backend, assignments, waits, times, clock }: WaitForClaimOptions) {
   return async (id: string, executor: Executor, signal: AbortSignal): Promise<ClaimWait> => {
     const deadline = clock.now() + times.claimMs;
     const moved = createWakeup();
@@ -47,8 +52,7 @@ export function createWaitForClaim({ backend, assignments, times, clock }: WaitF
   };
 
   async function look(id: string, executor: Executor, signal: AbortSignal): Promise<ClaimWait | undefined> {
-    const claimed = () => assignments.get(id)?.record.phase.name !== "starting";
-    if (claimed()) return { kind: "claimed" };
+    if (isSettled(assignments.get(id))) return { kind: "settled" };
     const { executors } = await withDeadline(
       clock,
       times.callMs,
@@ -56,9 +60,11 @@ export function createWaitForClaim({ backend, assignments, times, clock }: WaitF
       signal,
     );
     // It may have claimed and ended while the list was made.
-    if (claimed()) return { kind: "claimed" };
+    if (isSettled(assignments.get(id))) return { kind: "settled" };
     const now = executors.find((one) => one.name === executor.name);
-    if (now === undefined) return { kind: "ended", reason: "it is gone" };
-    return now.state.phase === "ended" ? { kind: "ended", reason: now.state.reason } : undefined;
+    if (now === undefined || now.state.phase === "ended") return { kind: "look again" };
+    const waiting = waitingFor(now.state);
+    waits(id, waiting);
+    return waiting !== undefined && isPermanent(waiting) ? { kind: "look again" } : undefined;
   }
 }

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { X509Certificate } from "node:crypto";
 import { IncomingMessage } from "node:http";
 import { Socket } from "node:net";
-import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { create, fromBinary, type JsonObject, toBinary } from "@bufbuild/protobuf";
 import { ConnectError } from "@connectrpc/connect";
 import * as fc from "fast-check";
 import { after, before, describe, it } from "mocha";
@@ -19,7 +19,12 @@ import { serverOf, targetOf } from "../../controller/bootstrap/proxy-target.ts";
 import { callerOf } from "../../controller/facade/admit.ts";
 import { signCapability, verifyCapability } from "../../controller/identity/capability.ts";
 import { parseSpiffeId, parseTrustDomain, SpiffeIdError } from "../../controller/identity/spiffe-id.ts";
-import { runsOnOf } from "../../controller/protocol/read-task.ts";
+import { parseStat } from "../../controller/backends/local/process-stat.ts";
+import { parseStat as parseListed } from "../../controller/bootstrap/process-list.ts";
+import { jobOutline } from "../../controller/bootstrap/runner-file.ts";
+import { checkedState } from "../../controller/facade/check-state.ts";
+import { readTask, runsOnOf } from "../../controller/protocol/read-task.ts";
+import { stepRecords } from "../../controller/protocol/steps.ts";
 import { open, seal } from "../../controller/queue/envelope.ts";
 import { decodeRecord, encodeRecord } from "../../controller/record/record-codec.ts";
 import { constraintsOf } from "../../controller/spiffe/certificate-constraints.ts";
@@ -28,8 +33,10 @@ import { parseEndpoint } from "../../controller/spiffe/endpoint.ts";
 import { fetchJwtSvid } from "../../controller/spiffe/jwt-svid.ts";
 import { verifyLeaf } from "../../controller/spiffe/leaf.ts";
 import { readX509Svid } from "../../controller/spiffe/x509-svid.ts";
+import { UpdateTaskRequestSchema } from "../../proto/gen/runner/v1/runner_pb.ts";
 import { JWTSVIDResponseSchema, X509SVIDResponseSchema } from "../../proto/gen/spiffe/workload_pb.ts";
-import { anAssignment, anAttempt, anExecutorMetadata, aRecord } from "../support/builders.ts";
+import { aTask } from "../support/a-task.ts";
+import { anAssignment, anAttempt, anExecutorMetadata, aRecord, aTaskContext } from "../support/builders.ts";
 import { callerHeaders, keyRing } from "../support/facade-under-test.ts";
 import { aStoredTask } from "../support/jetstream.ts";
 import { createTestCa, issueLeaf, svidMessage } from "../support/test-pki.ts";
@@ -45,7 +52,7 @@ type Reader = {
   readonly mayThrow?: (error: unknown) => boolean;
 };
 
-const { id: assignmentId, spiffeId } = anAssignment();
+const { id: assignmentId, taskId, spiffeId } = anAssignment();
 const id = parseSpiffeId(spiffeId);
 const trustDomain = parseTrustDomain("example.org");
 const text = (bytes: Uint8Array) => Buffer.from(bytes).toString("latin1");
@@ -206,6 +213,58 @@ describe("bytes that somebody else has written", () => {
         return callerOf(keyRing, { ok: true, id: spiffeId }, headers);
       },
       mayThrow: (error) => error instanceof ConnectError,
+    },
+    {
+      name: "report of an executor",
+      good: () => {
+        const steps = [{ id: 0n, logIndex: 1n, logLength: 2n, startedAt: { seconds: 1n } }];
+        const request = { state: { id: taskId, steps }, outputs: { key: "value" } };
+        return toBinary(UpdateTaskRequestSchema, create(UpdateTaskRequestSchema, request));
+      },
+      read: (bytes) => {
+        let request;
+        try {
+          request = fromBinary(UpdateTaskRequestSchema, bytes);
+        } catch {
+          return undefined;
+        }
+        const record = { ...aRecord(), steps: stepRecords(checkedState(request, taskId).steps) };
+        // What is stored has to be read again by the next controller.
+        const stored = decodeRecord(encodeRecord(record, { id: "w", counter: 1 }));
+        assert.deepEqual(stored.ok && stored.record.steps, record.steps);
+        return record;
+      },
+      mayThrow: (error) => error instanceof ConnectError,
+    },
+    {
+      name: "context of a task",
+      good: () => Buffer.from(JSON.stringify(aTaskContext())),
+      read: (bytes) => {
+        let context: unknown;
+        try {
+          context = JSON.parse(text(bytes));
+        } catch {
+          return undefined;
+        }
+        const given =
+          typeof context === "object" && context !== null && !Array.isArray(context) ? context : {};
+        const policy = { trustDomain, allowForksOnPods: false };
+        const reading = readTask(policy, aTask({ context: given as JsonObject }));
+        if (reading.ok) parseSpiffeId(reading.assignment.spiffeId);
+        return reading;
+      },
+    },
+    {
+      name: "workflow in an executor",
+      good: () =>
+        bytesOf("on: push", "jobs:", "  build:", "    runs-on: [self-hosted, &a pod]", "    steps: [*a]"),
+      read: jobOutline,
+    },
+    {
+      name: "stat of a process, whose name is the job's to choose",
+      good: () => bytesOf(`7 (a) b) S 1 7 7 ${"0 ".repeat(15)}4242 0`),
+      read: (bytes) => [parseListed(7, text(bytes)), parseStat(text(bytes))],
+      mayThrow: isError,
     },
     {
       name: "workflow",

@@ -16,7 +16,6 @@ import { useNats } from "../support/nats.ts";
 const trustDomain = "process.example";
 const facadeId = `spiffe://${trustDomain}/controller/facade`;
 const capabilityKey = "Kq3vT8xZ1mB6nW4yP9sD2fG7hJ5kL0aQ";
-const signal = AbortSignal.timeout(300_000);
 
 /** Every line is JSON with a level, an RFC 3339 time, a message and, where it is ours, a component. */
 function assertLog(child: ControllerChild, secrets: readonly string[]): void {
@@ -49,7 +48,11 @@ describe("the controller as a process", function () {
     gitea = await startFakeGitea();
     workloadFolder = path.join(folder, "spiffe");
     await mkdir(workloadFolder);
-    workloadApi = await startWorkloadApi({ folder: workloadFolder, trustDomain, signal });
+    workloadApi = await startWorkloadApi({
+      folder: workloadFolder,
+      trustDomain,
+      signal: AbortSignal.timeout(50_000),
+    });
     await register("controller");
   });
   after(async () => {

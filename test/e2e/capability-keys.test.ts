@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, before, describe, it } from "mocha";
 import { newCapabilityKey } from "../../scripts/quick-start/secrets.ts";
+import { healthPages } from "../support/health-pages.ts";
 import { type PushedRun, usePlatform } from "../support/platform.ts";
 
 describe("the capability keys, on a controller with one place", () => {
@@ -76,7 +77,16 @@ jobs:
       /needs key [0-9a-f]{8}, which CAPABILITY_KEY_FILE lacks/.test(String(error)),
     );
 
+    // That is for an operator to see; neither a restart nor another controller would help.
+    const health = healthPages(real.platform.environment);
+    const red = await health.page("healthz");
+    assert.equal(red.status, 503);
+    assert.match(red.text, /^capability: no key in CAPABILITY_KEY_FILE verifies .*, since 2/m);
+    assert.equal(await health.metric('runners_troubles{kind="capability"}'), 1);
+    for (const page of ["livez", "readyz"]) assert.equal((await health.page(page)).status, 200);
+
     seen = await restartWith([fresh, old]);
+    assert.deepEqual(await health.page("healthz"), { status: 200, text: "ok\n" });
     await succeeds(runs, "runs");
     // Encrypted with the old key, started with the new one.
     await claimed(seen);

@@ -7,7 +7,7 @@ import { systemClock } from "../../controller/platform/clock.ts";
 import { askGitea } from "../../scripts/peers/gitea-api/client.ts";
 import { createReport } from "../../scripts/peers/report.ts";
 import { preparePeers } from "../../scripts/quick-start/prepare-peers.ts";
-import { processesThatKnow, useDemo } from "../scripts/demo/demo-process.ts";
+import { assertNoneKnows, processesThatKnow, useDemo } from "../scripts/demo/demo-process.ts";
 import { useGitea } from "../support/gitea.ts";
 
 /** The first time, Gitea is compiled. */
@@ -63,7 +63,7 @@ describe("npm run demo", () => {
       /^Success: 3 jobs, \d+\.\d s from push to done, at most [12] at once; cleaned up: 3 executors, 4 processes, 1 folder$/,
     );
     assert.ok(!text.includes("\u001B"), "there is no terminal");
-    demos.assertNothingIsLeft();
+    await demos.assertNothingIsLeft();
   });
 
   it("leaves nothing when Ctrl-C comes twice while it starts", async () => {
@@ -74,7 +74,7 @@ describe("npm run demo", () => {
     assert.equal(await demo.ended, 130);
     clearInterval(late);
     assert.equal(demo.lines.at(-1), "Stopped before anything was pushed; nothing is left");
-    demos.assertNothingIsLeft();
+    await demos.assertNothingIsLeft();
   });
 
   describe("with a Gitea of one's own", () => {
@@ -115,7 +115,7 @@ describe("npm run demo", () => {
       const search = { method: "GET", path: "/repos/search" } as const;
       const { data } = await askGitea(real.admin, search, z.object({ data: z.array(z.unknown()) }), soon());
       assert.deepEqual(data, [], "a repository is left");
-      demos.assertNothingIsLeft();
+      await demos.assertNothingIsLeft();
     };
 
     before("add a user who is no administrator", async () => {
@@ -172,7 +172,7 @@ describe("npm run demo", () => {
         demo.lines.at(-1) ?? "",
         /^Stopped; cleaned up: 1 executor, 3 processes, 1 folder, 1 runner, 1 repository$/,
       );
-      assert.deepEqual(processesThatKnow(lost), []);
+      await assertNoneKnows(lost);
       await assertNothingWasLeft();
     });
   });

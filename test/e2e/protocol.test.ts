@@ -17,6 +17,7 @@ import { before, describe, it } from "mocha";
 import * as z from "zod";
 import { PingService } from "../../proto/gen/ping/v1/ping_pb.ts";
 import { Result, RunnerService, type Task } from "../../proto/gen/runner/v1/runner_pb.ts";
+import { describeFailure } from "../../controller/assignment/failure.ts";
 import { readTask } from "../../controller/protocol/read-task.ts";
 import { awaitJobs } from "../../scripts/peers/gitea-api/await-run.ts";
 import { askGitea, askGiteaForText } from "../../scripts/peers/gitea-api/client.ts";
@@ -312,7 +313,7 @@ describe("Gitea's wire format, message by message", () => {
       await awaitJobs(real.admin, repository, { run, fits, deadlineMs: 20_000 }, soon());
       const task = await next();
       const reading = readOf(task);
-      assert.ok(reading.ok, reading.ok ? "" : reading.reason);
+      assert.ok(reading.ok, reading.ok ? "" : describeFailure(reading.failure));
       assert.equal(reading.assignment.backend, "pod");
       assert.equal(reading.assignment.trust, "branch");
       assert.equal(reading.assignment.spiffeId, "spiffe://example.org/ci/admin1/wire/inner");
@@ -323,7 +324,9 @@ describe("Gitea's wire format, message by message", () => {
       await dispatch("anchors.yml");
       const readings = [readOf(await next()), readOf(await next())];
       assert.deepEqual(
-        readings.map((reading) => (reading.ok ? reading.assignment.jobKey : reading.reason)).toSorted(),
+        readings
+          .map((reading) => (reading.ok ? reading.assignment.jobKey : reading.failure.reason))
+          .toSorted(),
         ["a", "b"],
       );
     });

@@ -1,25 +1,17 @@
 import assert from "node:assert/strict";
-import { X509Certificate } from "node:crypto";
-import { chmod, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import path from "node:path";
-import { after, before, describe, it } from "mocha";
-import { createSpireEntries } from "../../controller/backends/local/spire-entries.ts";
+import { describe, it } from "mocha";
 import { parseSpiffeId } from "../../controller/identity/spiffe-id.ts";
-import { systemClock } from "../../controller/platform/clock.ts";
-import { createWorkloadClient } from "../../controller/spiffe/workload-client.ts";
-import { openX509Source } from "../../controller/spiffe/x509-source.ts";
-import type { X509Svid } from "../../controller/spiffe/x509-svid.ts";
 import {
   activateX509Authority,
   prepareX509Authority,
 } from "../../scripts/peers/spire-api/local-authority.ts";
 import { facadeId, trustDomain } from "../../scripts/quick-start/identities.ts";
 import { canGiveUids } from "../controller/backends/local/if-root.ts";
-import { createRecordingLogger } from "../fakes/recording-logger.ts";
 import { eventually } from "../support/eventually.ts";
-import { type ExecutorSeen, seeExecutors } from "../support/executors.ts";
 import { type PushedRun, usePlatform } from "../support/platform.ts";
+import { usePrintingJobs } from "../support/printing-jobs.ts";
+import { issuerOf, spireOf } from "../support/real-spire.ts";
 import { runAs } from "../support/run-as.ts";
 
 const { signal } = new AbortController();
@@ -31,112 +23,15 @@ describe("jobs with identities of real SPIRE", () => {
   if (!canGiveUids("jobs with identities of real SPIRE")) return;
   // SVIDs begin ten seconds before they are made, and are renewed at half of their life: every two seconds.
   const real = usePlatform({ spire: { svidTtlSeconds: 14 } });
-  let gates = "";
-  before(async () => {
-    gates = await mkdtemp(path.join(tmpdir(), "gate-"));
-    await chmod(gates, 0o755);
-  });
-  after(() => rm(gates, { recursive: true, force: true }));
-
-  const spire = () => {
-    const started = real.platform.spire;
-    assert.ok(started !== undefined);
-    return started;
-  };
-  const server = () => ({
-    serverBinary: spire().peers.spireServer.binary,
-    serverSocket: spire().serverSocket,
-  });
-  const entries = () => createSpireEntries(server());
-  const ours = async () =>
-    (await entries().below(spire().parentId, signal)).filter(({ id }) => id.startsWith("ci."));
-  const state = () => path.join(real.platform.folder, "state");
-  const executors = () => seeExecutors(state());
-  const openGate = (name: string) => writeFile(path.join(gates, name), "");
-
-  /** Jobs that print a numbered line twenty times a second until their gate opens. */
-  const printing = (name: string, count = 1) => `
-on: push
-jobs:
-${Array.from(
-  { length: count },
-  (_, index) => `
-  print-${index}:
-    runs-on: [self-hosted, pod]
-    steps:
-      - run: |
-          i=0
-          while i=$((i + 1)); echo "line $i"; [ ! -e ${path.join(gates, name)} ]; do sleep 0.05; done
-          echo "lines $i"
-`,
-).join("")}`;
-
-  /** Pushes it and waits until all of its jobs have been claimed. */
-  async function running(name: string, count = 1): Promise<PushedRun> {
-    const run = await real.push(name, printing(name, count));
-    await claimed(count);
-    return run;
-  }
-  const claimed = (count: number) =>
-    eventually(`${count} executors have claimed`, async () => {
-      const seen = await executors();
-      return seen.filter(({ lines }) => lines.some(({ msg }) => msg === "task claimed")).length === count;
-    });
-  const received = ({ lines }: ExecutorSeen) =>
-    lines.filter(({ msg }) => msg === "x509-svid received").length;
-  /** Each executor that is there gets this many further SVIDs. */
-  async function renewed(times: number): Promise<void> {
-    const earlier = new Map((await executors()).map((seen) => [seen.name, received(seen)]));
-    await eventually(`each executor gets ${times} more SVIDs`, async () =>
-      (await executors()).every((seen) => received(seen) >= (earlier.get(seen.name) ?? 0) + times),
-    );
-  }
-  /** All of its jobs succeed, with every line in Gitea once and in order. */
-  async function assertComplete(run: PushedRun): Promise<void> {
-    for (const job of await run.jobs()) {
-      const lines = (await run.log(job)).filter((line) => /^lines? \d+$/.test(line));
-      assert.equal(job.conclusion, "success");
-      const count = lines.length - 1;
-      assert.ok(count > 0);
-      const expected = [
-        ...Array.from({ length: count }, (_, index) => `line ${index + 1}`),
-        `lines ${count}`,
-      ];
-      assert.deepEqual(lines, expected);
-    }
-    await eventually(
-      "nothing of it is left",
-      async () => (await readdir(`${state()}/executors`)).length === 0,
-    );
+  const { spire, server, entries, ours, agentProgram, facadeSource } = spireOf(real);
+  const printing = usePrintingJobs(real);
+  const { gate, workflow, running, claimed, openGate, executors, renewed } = printing;
+  const assertComplete = async (run: PushedRun) => {
+    await printing.assertComplete(run);
     assert.deepEqual(await ours(), []);
-  }
-  /** The facade's SVID, as the controller gets it. */
-  async function facadeSource() {
-    const client = createWorkloadClient({ kind: "unix", path: spire().agentSocket });
-    const source = await openX509Source(
-      {
-        client,
-        expectedId: facadeId,
-        clock: systemClock,
-        random: Math.random,
-        log: createRecordingLogger(),
-        readyTimeoutMs: 10_000,
-      },
-      signal,
-    );
-    return {
-      until: (what: string, fits: (svid: X509Svid) => boolean) =>
-        eventually(what, () => fits(source.current())),
-      current: () => source.current(),
-      [Symbol.asyncDispose]: async () => {
-        await source.close();
-        client[Symbol.dispose]();
-      },
-    };
-  }
+  };
 
   it("B-91 a job runs as itself: its steps get JWT-SVIDs of the job, and nobody else does", async () => {
-    const gate = path.join(gates, "identity");
     const run = await real.push(
       "identity",
       `
@@ -154,15 +49,14 @@ jobs:
               const { sub, aud } = JSON.parse(Buffer.from(svid.split(".")[1], "base64url"));
               console.log("identity", spiffe_id, sub, [aud].flat().join());
             }'
-          until [ -e ${gate} ]; do sleep 0.1; done
+          until [ -e ${gate("identity")} ]; do sleep 0.1; done
 `,
     );
     await claimed(1);
     const [executor] = await executors();
     assert.ok(executor !== undefined);
     const job = `spiffe://${trustDomain}/ci/demo/identity/build`;
-    const [program = ""] = await readdir(`${state()}/program`);
-    const agent = `${state()}/program/${program}/bin/spire-agent`;
+    const agent = await agentProgram();
     const fetchAs = (uid: number, ...more: readonly string[]) =>
       runAs(uid, agent, ["api", "fetch", ...more, "-socketPath", spire().agentSocket]);
     const jwt = ["jwt", "-audience", "registry.example"];
@@ -186,13 +80,13 @@ jobs:
   });
 
   it("B-91 gitea-job-started gives up in time on an agent that does not know the caller", async () => {
-    const [program = ""] = await readdir(`${state()}/program`);
+    const programs = path.dirname(await agentProgram());
     const environment = {
-      PATH: `${state()}/program/${program}/bin:/usr/bin:/bin`,
+      PATH: `${programs}:/usr/bin:/bin`,
       SPIFFE_ENDPOINT_SOCKET: `unix://${spire().agentSocket}`,
       CI_JOB_READY_TIMEOUT_SECONDS: "2",
     };
-    const staged = `${state()}/program/${program}/bin/gitea-job-started`;
+    const staged = path.join(programs, "gitea-job-started");
     const { code, stderr } = await runAs(strangerUid, staged, [], environment);
     assert.equal(code, 1);
     assert.match(stderr, /^gitea-job-started: no identity came from .* within 2 s: .*PermissionDenied/);
@@ -206,7 +100,7 @@ jobs:
       CI_SPIFFE_ID: facadeId,
     };
     const waiting = runAs(0, script, [], environment);
-    const run = await real.push("late", printing("late"));
+    const run = await real.push("late", workflow("late"));
     await eventually("the executor runs", async () =>
       (await executors()).some(({ lines }) => lines.some(({ msg }) => msg === "no new x509-svid")),
     );
@@ -218,7 +112,7 @@ jobs:
   });
 
   it("SVIDs are replaced every few seconds under load: no report is lost, no call fails for good", async () => {
-    const run = await running("load", 3);
+    const run = await running("load", { count: 3 });
     await renewed(3);
     await openGate("load");
     await assertComplete(run);
@@ -227,17 +121,17 @@ jobs:
   });
 
   it("the CA is replaced while jobs run", async () => {
-    const run = await running("new-ca", 2);
+    const run = await running("new-ca", { count: 2 });
     await using facade = await facadeSource();
-    const old = issuer(facade.current());
+    const old = issuerOf(facade.current());
     const authority = await prepareX509Authority(server(), signal);
     await facade.until("both CAs are in the bundle", ({ bundlePem }) => bundlePem.length === 2);
     await activateX509Authority(server(), authority, signal);
-    await facade.until("the new CA signs", (svid) => issuer(svid) !== old);
+    await facade.until("the new CA signs", (svid) => issuerOf(svid) !== old);
     // By then every executor has an SVID of the new CA.
     await renewed(2);
     // A job that begins now has never seen the old one.
-    const next = await real.push("after-new-ca", printing("new-ca"));
+    const next = await real.push("after-new-ca", workflow("new-ca"));
     await next.jobs((jobs) => jobs.some(({ status }) => status !== "queued" && status !== "waiting"));
     await openGate("new-ca");
     assert.equal((await next.jobs())[0]?.conclusion, "success");
@@ -291,12 +185,3 @@ jobs:
     ]);
   });
 });
-
-/** Which CA has signed it. */
-function issuer({ certificatePem, bundlePem }: X509Svid): string | undefined {
-  const leaf = new X509Certificate(certificatePem);
-  return bundlePem.find((pem) => {
-    const ca = new X509Certificate(pem);
-    return leaf.checkIssued(ca) && leaf.verify(ca.publicKey);
-  });
-}

@@ -1,5 +1,7 @@
 import type { BackendKind } from "../../controller/assignment/backend-kind.ts";
 import { InvalidAssignmentError } from "../../controller/assignment/errors.ts";
+import type { Failure } from "../../controller/assignment/failure.ts";
+import type { FailureReason } from "../../controller/assignment/failure-reasons.ts";
 import {
   backendLabel,
   executorAnnotations,
@@ -25,6 +27,7 @@ type Stored = {
   readonly annotations: Record<string, string>;
   readonly environment: ExecutorRequest["environment"];
   readonly createdAt: number;
+  readonly deadlineAt: number;
   state: ExecutorState;
 };
 
@@ -60,13 +63,17 @@ export type FakeBackend = Backend & {
   bindable: boolean;
   /** Moves an executor on, as it does by itself; listeners hear of it. */
   start(name: string): void;
-  end(name: string, reason?: string): void;
+  end(name: string, reason?: string, cause?: FailureReason): void;
+  /** It does not run yet, for this reason. */
+  wait(name: string, waiting: Failure): void;
   /** It disappears, as if somebody else had deleted it. */
   vanish(name: string): void;
   /** Takes a label away, so that its metadata does not hold any more. */
   spoil(name: string): void;
   /** The environment that it was created with. */
   environmentOf(name: string): ExecutorRequest["environment"] | undefined;
+  /** By when it was to have ended. */
+  deadlineOf(name: string): number | undefined;
 };
 
 export type FakeBackendOptions = {
@@ -110,12 +117,17 @@ export function createFakeBackend(options: FakeBackendOptions = {}): FakeBackend
       throw new BackendError("terminal", `${name} is somebody else's`);
     return found;
   };
-  const seen = (name: string, { labels, annotations, state, createdAt }: Stored): Executor => ({
-    name,
-    metadata: parseExecutorMetadata(trustDomain, labels, annotations),
-    state,
-    createdAt,
-  });
+  const seen = (name: string, found: Stored): Executor => {
+    const { labels, annotations, createdAt, deadlineAt } = found;
+    if (clock.now() >= deadlineAt && found.state.phase !== "ended")
+      found.state = { phase: "ended", reason: "its time was over", cause: "deadline" };
+    return {
+      name,
+      metadata: parseExecutorMetadata(trustDomain, labels, annotations),
+      state: found.state,
+      createdAt,
+    };
+  };
 
   const call = async <T>(
     entry: { readonly method: BackendMethod; readonly name?: string; readonly reason?: string },
@@ -135,7 +147,7 @@ export function createFakeBackend(options: FakeBackendOptions = {}): FakeBackend
     return result;
   };
 
-  const create = (name: string, { metadata, environment }: ExecutorRequest): Executor => {
+  const create = (name: string, { metadata, environment, deadlineAt }: ExecutorRequest): Executor => {
     if (metadata.owner !== owner || metadata.assignment.backend !== kind)
       throw new BackendError("terminal", `${name} is for another controller or backend`);
     const wanted: Stored = {
@@ -143,6 +155,7 @@ export function createFakeBackend(options: FakeBackendOptions = {}): FakeBackend
       annotations: { ...executorAnnotations(metadata) },
       environment,
       createdAt: clock.now(),
+      deadlineAt,
       state: { phase: fake.startsAtOnce ? "running" : "starting" },
     };
     const there = mine(name);
@@ -155,8 +168,9 @@ export function createFakeBackend(options: FakeBackendOptions = {}): FakeBackend
     const { [terminalLabel]: _, ...labels } = there.labels;
     if (JSON.stringify([labels, there.annotations]) !== JSON.stringify([wanted.labels, wanted.annotations]))
       throw new BackendError("terminal", `${name} is there already, for something else`);
-    if (there.state.phase === "ended") throw new BackendError("retryable", `${name} has ended`);
-    return seen(name, there);
+    const found = seen(name, there);
+    if (found.state.phase === "ended") throw new BackendError("retryable", `${name} has ended`);
+    return found;
   };
 
   const list = () => {
@@ -168,7 +182,7 @@ export function createFakeBackend(options: FakeBackendOptions = {}): FakeBackend
         executors.push(seen(name, found));
       } catch (error) {
         if (!(error instanceof InvalidAssignmentError)) throw error;
-        invalid.push({ name, reason: error.message });
+        invalid.push({ name, reason: error.message, createdAt: found.createdAt });
       }
     }
     return { executors, invalid };
@@ -221,7 +235,9 @@ export function createFakeBackend(options: FakeBackendOptions = {}): FakeBackend
       };
     },
     start: (name) => moved(name, { phase: "running" }),
-    end: (name, reason = "exited with code 0") => moved(name, { phase: "ended", reason }),
+    end: (name, reason = "exited with code 0", cause) =>
+      moved(name, { phase: "ended", reason, ...(cause === undefined ? {} : { cause }) }),
+    wait: (name, waiting) => moved(name, { phase: "starting", waiting }),
     vanish: (name) => {
       if (stored.delete(name)) changed();
     },
@@ -233,6 +249,7 @@ export function createFakeBackend(options: FakeBackendOptions = {}): FakeBackend
       changed();
     },
     environmentOf: (name) => stored.get(name)?.environment,
+    deadlineOf: (name) => stored.get(name)?.deadlineAt,
   };
   return fake;
 }

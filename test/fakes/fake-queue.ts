@@ -45,6 +45,8 @@ export type FakeQueue = {
   readonly pulls: readonly BackendKind[];
   /** The ack wait of a message is over, though its worker still has it. */
   forget(sequence: number): void;
+  /** An operator deletes a message. */
+  drop(sequence: number): void;
   /** Its next delivery is the one after this many. */
   age(sequence: number, deliveryCount: number): void;
   failNext(method: "next" | "acknowledge" | "remove", error: Error): void;
@@ -64,7 +66,8 @@ export function aContent(
   };
 }
 
-export function createFakeQueue(clock: Clock): FakeQueue {
+/** `maxAckPending`: as many messages of a backend may be in hand or handed back with a delay; others wait for them. */
+export function createFakeQueue(clock: Clock, maxAckPending = Infinity): FakeQueue {
   const messages = new Map<number, Message>();
   const counts = new Map<number, number>();
   const words: QueueWord[] = [];
@@ -146,14 +149,16 @@ export function createFakeQueue(clock: Clock): FakeQueue {
       for (;;) {
         const waiting = [...messages.values()].filter((one) => one.backend === backend && !one.inHand);
         // Redeliveries come first.
+        const pending = [...messages.values()].filter((one) => one.backend === backend && isPending(one));
         const due = waiting
-          .filter((one) => one.due <= clock.now())
+          .filter((one) => one.due <= clock.now() && (isPending(one) || pending.length < maxAckPending))
           .toSorted((a, b) => Number(b.deliveryCount > 0) - Number(a.deliveryCount > 0))[0];
         if (due !== undefined) return deliver(due);
         if (clock.now() >= end) return undefined;
         const round = new AbortController();
         const either = AbortSignal.any([signal, round.signal]);
-        const soonest = Math.min(end, ...waiting.map((one) => one.due));
+        const later = waiting.map((one) => one.due).filter((at) => at > clock.now());
+        const soonest = Math.min(end, ...later);
         const wake = Promise.race([moved.next(either), clock.sleep(soonest - clock.now(), either)]);
         try {
           await wake;
@@ -185,6 +190,7 @@ export function createFakeQueue(clock: Clock): FakeQueue {
       message.due = clock.now();
       moved.wake();
     },
+    drop: (sequence) => void messages.delete(sequence),
     age: (sequence, deliveryCount) => {
       const message = messages.get(sequence);
       if (message !== undefined) message.deliveryCount = deliveryCount;
@@ -192,4 +198,9 @@ export function createFakeQueue(clock: Clock): FakeQueue {
     failNext: (method, error) => void failures.push({ method, error }),
     denyNextAck: () => void denied++,
   };
+}
+
+/** Delivered, and neither acknowledged nor rejected. */
+function isPending({ inHand, deliveryCount }: Message): boolean {
+  return inHand || deliveryCount > 0;
 }

@@ -19,6 +19,8 @@ export type FakeTasks = {
     readonly result: TaskResult;
     readonly reason: readonly string[];
   }[];
+  /** Gitea answers no beat of this task any more. */
+  hang(taskId: bigint): void;
   /** The next call rejects; with `done` after it took effect, as when the answer is lost. */
   failNext(method: "beat" | "reportEnd", error: Error, options?: { readonly done?: boolean }): void;
 };
@@ -26,6 +28,7 @@ export type FakeTasks = {
 export function createFakeTasks(): FakeTasks {
   const says = new Map<bigint, Said>();
   const beats: bigint[] = [];
+  const hanging = new Set<bigint>();
   const ends: { taskId: bigint; result: TaskResult; reason: readonly string[] }[] = [];
   const failures: { readonly method: string; readonly error: Error; readonly done: boolean }[] = [];
 
@@ -45,9 +48,11 @@ export function createFakeTasks(): FakeTasks {
     says,
     beats,
     ends,
+    hang: (taskId) => void hanging.add(taskId),
     failNext: (method, error, { done = false } = {}) => void failures.push({ method, error, done }),
     beat: (taskId, signal) => {
       beats.push(taskId);
+      if (hanging.has(taskId)) return new Promise<never>(() => undefined);
       return call("beat", signal, () => says.get(taskId) ?? "running");
     },
     reportEnd: (taskId, result, reason, signal) => {

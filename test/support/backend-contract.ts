@@ -28,6 +28,10 @@ export type BackendUnderTest = AsyncDisposable & {
   end(name: string): Promise<void>;
   /** Somebody damages its metadata, but not the owner. */
   spoil(name: string): Promise<void>;
+  /** Milliseconds since the epoch, in the backend's world … */
+  now(): number;
+  /** … where that much time goes by. */
+  pass(ms: number): Promise<void>;
   /** What still runs of it. */
   running(name: string): Promise<readonly string[]>;
   /** All that is still there of it: processes, objects, files, registration. */
@@ -44,7 +48,11 @@ export function anExecutorRequest(
   const assignment = anAssignment({ backend: kind, ...overrides.assignment });
   const metadata = anExecutorMetadata({ ...overrides, assignment });
   const facade = { url: "https://facade.example:8443", spiffeId: "spiffe://example.org/ci-controller" };
-  return { metadata, environment: executorEnvironment(assignment, "1.capability.of-the-attempt", facade) };
+  return {
+    metadata,
+    environment: executorEnvironment(assignment, "1.capability.of-the-attempt", facade),
+    deadlineAt: Date.parse("2100-01-01T00:00:00Z"),
+  };
 }
 
 /** Resolves when the backend lists the executor in that phase, looking again at each change that it tells of. */
@@ -53,7 +61,7 @@ export async function reaches<P extends ExecutorState["phase"]>(
   name: string,
   phase: P,
 ): Promise<Executor & { readonly state: Extract<ExecutorState, { phase: P }> }> {
-  const deadline = AbortSignal.timeout(8000);
+  const deadline = AbortSignal.timeout(15_000);
   for (;;) {
     const { promise, resolve } = Promise.withResolvers<void>();
     const stop = backend.onChange(resolve);
@@ -326,6 +334,26 @@ export function describeBackend(
       await backend.kill(name, "too late", signal);
       const { state } = await reaches(backend, name, "ended");
       assert.notEqual(state.reason, "too late");
+    });
+
+    it("ends an executor at its deadline, whatever runs, says so, and knows the deadline after a restart", async () => {
+      const asked = { ...request(), deadlineAt: world.now() + 1_500 };
+      const { name } = await backend.create(asked, signal);
+      await reaches(backend, name, "running");
+      const again = await world.restarted();
+      await reaches(again, name, "running");
+      await world.pass(1_500);
+      const { state } = await reaches(again, name, "ended");
+      assert.equal(state.cause, "deadline");
+      assert.deepEqual(await world.running(name), []);
+    });
+
+    it("does not call its own kill a death from outside", async () => {
+      const { name } = await created();
+      await backend.kill(name, "its task is over", signal);
+      const { state } = await reaches(backend, name, "ended");
+      assert.equal(state.reason, "its task is over");
+      assert.equal(state.cause, undefined);
     });
 
     it("rejects with the reason of a signal that is aborted already, and does nothing", async () => {

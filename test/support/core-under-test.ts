@@ -21,6 +21,7 @@ import { createFakeClock, type FakeClock } from "../fakes/fake-clock.ts";
 import { createGiteaModel, type GiteaModel } from "../fakes/fake-gitea-model.ts";
 import { createFakeQueue, type FakeQueue } from "../fakes/fake-queue.ts";
 import { createFakeRecordStore, type FakeRecordStore } from "../fakes/fake-record-store.ts";
+import { createFakeReportStore } from "../fakes/fake-report-store.ts";
 import { createRecordingLogger, type RecordingLogger } from "../fakes/recording-logger.ts";
 import { testTrustDomain } from "./builders.ts";
 import { type CallerInit, callerHeaders, keyRing, withHeaders } from "./facade-under-test.ts";
@@ -63,6 +64,15 @@ export function createCoreUnderTest(): CoreUnderTest {
         next: (...args) => queue.next(...args),
         remove: (...args) => queue.remove(...args),
         scan: () => queue.scan(),
+        scanAfter: async function* (after) {
+          for await (const message of queue.scan()) if (message.sequence > after) yield message;
+        },
+        has: async (sequence, id) => {
+          for await (const { sequence: other, content } of queue.scan())
+            if (other === sequence && content.kind === "assignment") return content.assignment.id === id;
+          return false;
+        },
+        position: async () => ({ created: "once", lastSequence: 0, messages: queue.size }),
         publish: async ({ assignment, fetchedAt, compressedTask }) => {
           await Promise.resolve();
           const sequence = queue.publish({ kind: "assignment", assignment, fetchedAt, compressedTask });
@@ -78,7 +88,9 @@ export function createCoreUnderTest(): CoreUnderTest {
           return { kind: "removed" };
         },
       },
-      backends: [{ backend, capacity: 1, backlog: 1, run: untilAborted }],
+      reports: { ...createFakeReportStore(), sweep: async () => 0 },
+      events: { publish: () => undefined },
+      backends: [{ backend, capacity: 1, backlog: 1, timeoutMs: 14_400_000, run: untilAborted }],
       read: (task) => readTask({ trustDomain: testTrustDomain, allowForksOnPods: false }, task),
       // Compression would take the machine's own time.
       compress: async (task) => toBinary(TaskSchema, task),

@@ -1,18 +1,31 @@
+import { create } from "@bufbuild/protobuf";
 import { type Client, createClient, createRouterTransport, type Interceptor } from "@connectrpc/connect";
 import type { Assignment } from "../../controller/assignment/assignment.ts";
 import { callHeaders } from "../../controller/assignment/executor-call.ts";
-import { type AssignmentRecord, beginAttempt, type Claim } from "../../controller/assignment/record.ts";
+import type { AssignmentEvent } from "../../controller/assignment/event.ts";
+import { failureFor } from "../../controller/assignment/failure.ts";
+import { type AssignmentRecord, type Claim, claimOf } from "../../controller/assignment/record.ts";
 import {
   createRunnerService,
   type RefusedCall,
   type RunnerServiceOptions,
 } from "../../controller/facade/runner-service.ts";
 import { type Attempt, signCapability } from "../../controller/identity/capability.ts";
+import { createReportEnd } from "../../controller/gitea/report-end.ts";
+import { sendReport } from "../../controller/gitea/send-report.ts";
 import { type Assignments, createAssignments } from "../../controller/lifecycle/assignments.ts";
+import { createEnds, type Ends } from "../../controller/lifecycle/deliver-ends.ts";
+import { createKeyedQueue } from "../../controller/platform/keyed-queue.ts";
 import { compressTask, decompressTask } from "../../controller/protocol/compressed-task.ts";
-import { RunnerService, type Task } from "../../proto/gen/runner/v1/runner_pb.ts";
+import {
+  RunnerService,
+  type Task,
+  UpdateLogRequestSchema,
+  UpdateTaskRequestSchema,
+} from "../../proto/gen/runner/v1/runner_pb.ts";
 import { createFakeClock, type FakeClock } from "../fakes/fake-clock.ts";
 import { createFakeFacadeGitea, type FakeFacadeGitea } from "../fakes/fake-facade-gitea.ts";
+import { createFakeReportStore, type FakeReportStore } from "../fakes/fake-report-store.ts";
 import { createFakeRecordStore, type FakeRecordStore } from "../fakes/fake-record-store.ts";
 import { createRecordingLogger, type RecordingLogger } from "../fakes/recording-logger.ts";
 import { aTask } from "./a-task.ts";
@@ -60,6 +73,11 @@ export type FacadeUnderTest = {
   readonly over: () => number;
   readonly assignments: Assignments;
   readonly store: FakeRecordStore;
+  readonly reports: FakeReportStore;
+  /** The controller's own delivery of what is stored; its loop does not run. */
+  readonly ends: Ends;
+  /** The assignments of which the facade has heard, in order. */
+  readonly heard: readonly string[];
   readonly gitea: FakeFacadeGitea;
   readonly clock: FakeClock;
   readonly log: RecordingLogger;
@@ -70,7 +88,8 @@ export type FacadeUnderTest = {
   client(init?: CallerInit): Client<typeof RunnerService>;
   /** Makes an assignment known, its first attempt begun. */
   started(assignment?: Assignment, task?: Task, attempt?: Attempt): Promise<void>;
-  change(next: (record: AssignmentRecord) => AssignmentRecord, assignment?: Assignment): Promise<void>;
+  /** Something happens; it must not be ignored. */
+  apply(event: AssignmentEvent, assignment?: Assignment): Promise<void>;
   record(assignment?: Assignment): AssignmentRecord;
   claim(assignment?: Assignment): Claim | undefined;
 };
@@ -80,26 +99,50 @@ const never = new AbortController().signal;
 
 export function createFacadeUnderTest(): FacadeUnderTest {
   const store = createFakeRecordStore();
-  const assignments = createAssignments(store);
-  const gitea = createFakeFacadeGitea();
   const clock = createFakeClock();
+  const assignments = createAssignments({ store, clock });
+  const reports = createFakeReportStore();
+  const gitea = createFakeFacadeGitea();
+  const logLanes = createKeyedQueue();
+  const heard: string[] = [];
   const log = createRecordingLogger();
   const marks: string[] = [];
   const failures: Error[] = [];
   const refused: RefusedCall[] = [];
   let over = 0;
+  const markTerminal = async ({ phase }: AssignmentRecord) => {
+    await Promise.resolve();
+    const failure = failures.shift();
+    if (failure !== undefined) throw failure;
+    marks.push(phase.name);
+  };
+  const upstream: Parameters<typeof createReportEnd>[0]["gitea"] = {
+    updateTask: (request, signal) => gitea.updateTask(create(UpdateTaskRequestSchema, request), signal),
+    updateLog: (request, signal) => gitea.updateLog(create(UpdateLogRequestSchema, request), signal),
+  };
+  const ends = createEnds({
+    assignments,
+    reports,
+    sendReport: (report, signal) => sendReport(upstream, report, signal),
+    reportEnd: createReportEnd({ gitea: upstream, clock }),
+    markTerminal,
+    logLanes,
+    times: { callMs: 30_000 },
+    clock,
+    random: () => 0,
+    log,
+  });
   const options: FacadeUnderTest["options"] = {
     onRefused: (call) => void refused.push(call),
     keyRing,
     assignments,
     gitea,
     readTask: decompressTask,
-    markTerminal: async ({ phase }) => {
-      await Promise.resolve();
-      const failure = failures.shift();
-      if (failure !== undefined) throw failure;
-      marks.push(phase.name);
-    },
+    reports,
+    ends,
+    hearing: { heard: (id) => void heard.push(id) },
+    logLanes,
+    markTerminal,
     clock,
     log,
   };
@@ -117,8 +160,11 @@ export function createFacadeUnderTest(): FacadeUnderTest {
     if (known === undefined) throw new Error(`${id} is not known`);
     return known;
   };
-  const change: FacadeUnderTest["change"] = async (next, { id } = anAssignment()) =>
-    assignments.within(id, async () => void (await assignments.change(id, next, never)));
+  const apply: FacadeUnderTest["apply"] = async (event, { id } = anAssignment()) =>
+    assignments.within(id, async () => {
+      const { ignored } = await assignments.apply(id, event, never);
+      if (ignored !== undefined) throw new Error(`${event.type} is ignored: ${ignored}`);
+    });
 
   return {
     options,
@@ -126,6 +172,9 @@ export function createFacadeUnderTest(): FacadeUnderTest {
     over: () => over,
     assignments,
     store,
+    reports,
+    ends,
+    heard,
     gitea,
     clock,
     log,
@@ -146,13 +195,26 @@ export function createFacadeUnderTest(): FacadeUnderTest {
     ) => {
       const compressedTask = await compressTask(task);
       await assignments.offer({ assignment, fetchedAt: testStart, sequence: 1, compressedTask }, never);
-      await change((now) => beginAttempt(now, attempt.nonce, testStart) ?? now, assignment);
+      await apply(begun(attempt.nonce), assignment);
     },
-    change,
+    apply,
     record,
-    claim: (assignment) => {
-      const { phase } = record(assignment);
-      return "claim" in phase ? phase.claim : undefined;
-    },
+    claim: (assignment) => claimOf(record(assignment)),
+  };
+}
+
+/** An attempt with this nonce begins, with an hour to run. */
+export function begun(nonce: string): AssignmentEvent {
+  return { type: "attempt_begun", nonce, deadlineAt: testStart + 3_600_000 };
+}
+
+/** An attempt is lost, and the next one may begin at once. */
+export function lost(attempt: Attempt): AssignmentEvent {
+  return {
+    type: "attempt_lost",
+    attempt,
+    failure: failureFor("start_failed", "exit code 1"),
+    burnt: true,
+    retryAt: 0,
   };
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import type { MessageInitShape } from "@bufbuild/protobuf";
+import { create, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { createClient, ConnectError } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-node";
@@ -10,10 +10,13 @@ import {
   RunnerService,
   type StepStateSchema,
   type Task,
+  UpdateTaskRequestSchema,
 } from "../../proto/gen/runner/v1/runner_pb.ts";
 import { beat } from "../../controller/gitea/beat.ts";
-import { reportEnd, storedRows } from "../../controller/gitea/report-end.ts";
-import { createRunnerClient } from "../../controller/gitea/runner-client.ts";
+import { createReportEnd, type End, storedRows } from "../../controller/gitea/report-end.ts";
+import { sendReport } from "../../controller/gitea/send-report.ts";
+import { systemClock } from "../../controller/platform/clock.ts";
+import { createRunnerClient, type RunnerClient } from "../../controller/gitea/runner-client.ts";
 import { type GiteaFault, GiteaError } from "../../controller/protocol/errors.ts";
 
 export type Credentials = { readonly uuid: string; readonly token: string };
@@ -44,6 +47,14 @@ export type ContractGitea = {
 const now = Date.parse("2026-01-01T00:00:00Z");
 /** Begins when it is asked for: this file may be loaded long before its tests run. */
 const soon = () => AbortSignal.timeout(120_000);
+
+/** The machine's clock, but that it is always `now`. */
+const clock = { ...systemClock, now: () => now };
+
+/** By a controller that has not tried it before. */
+function reportEnd(gitea: Parameters<typeof createReportEnd>[0]["gitea"], end: End) {
+  return createReportEnd({ gitea, clock })(end, soon());
+}
 
 /** Gitea's RunnerService as we rely on it. The same for the fake and the real one: where they differ the fake is wrong. */
 export function describeGitea(name: string, get: () => ContractGitea): void {
@@ -255,7 +266,7 @@ export function describeGitea(name: string, get: () => ContractGitea): void {
         assert.equal(await beat(client, id, soon()), "gone");
         assert.equal(await fault(storedRows(client, id, soon())), "gone");
         assert.equal(
-          await reportEnd(client, { taskId: id, result: "failure", reason: ["x"], steps: [] }, now, soon()),
+          await reportEnd(client, { taskId: id, result: "failure", reason: ["x"], steps: [] }),
           "gone",
         );
       });
@@ -395,6 +406,50 @@ export function describeGitea(name: string, get: () => ContractGitea): void {
       });
     });
 
+    describe("an executor's report that we kept", () => {
+      const kept = (taskId: bigint, result: Result, withEnd = true) => ({
+        taskId,
+        bytes: toBinary(
+          UpdateTaskRequestSchema,
+          create(UpdateTaskRequestSchema, {
+            state: {
+              id: taskId,
+              result,
+              steps: [done(0)],
+              ...(withEnd ? { stoppedAt: timestampFromMs(now) } : {}),
+            },
+            outputs: { digest: "abc", empty: "" },
+          }),
+        ),
+        storedAt: now,
+      });
+
+      it("ends the job with its steps and outputs, told once or more often", async () => {
+        const { client, id, job } = await aTaken();
+        await assert.rejects(
+          sendReport(losing(client, "updateTask", 1), kept(id, Result.SUCCESS), soon()),
+          /lost/,
+        );
+        assert.equal(await sendReport(client, kept(id, Result.SUCCESS), soon()), "success");
+        assert.deepEqual(await job.shown(), { job: "success", steps: ["success"] });
+        const { sentOutputs } = await client.updateTask({ state: { id } }, soon());
+        assert.deepEqual(sentOutputs.toSorted(), ["digest", "empty"]);
+      });
+
+      it("ends as cancelled when a cancel came first", async () => {
+        const { client, id, job } = await aTaken();
+        await job.cancel();
+        assert.equal(await sendReport(client, kept(id, Result.SUCCESS, false), soon()), "cancelled");
+        assert.equal((await job.shown()).job, "cancelled");
+      });
+
+      it("is of no use to a Gitea that does not know the task any more", async () => {
+        const { client, id, job } = await aTaken();
+        await job.remove();
+        assert.equal(await sendReport(client, kept(id, Result.SUCCESS), soon()), "gone");
+      });
+    });
+
     describe("the end that we report for an executor", () => {
       const failed = { result: "failure", reason: ["It never started.", "Ask an operator."] } as const;
 
@@ -405,7 +460,7 @@ export function describeGitea(name: string, get: () => ContractGitea): void {
           { id: 0, startedAt: iso(now), logIndex: 0, logLength: 0 },
           { id: 1, logIndex: 0, logLength: 0 },
         ];
-        assert.equal(await reportEnd(client, { taskId: id, ...failed, steps }, now, soon()), "failure");
+        assert.equal(await reportEnd(client, { taskId: id, ...failed, steps }), "failure");
         assert.deepEqual(await job.log(), ["first", ...failed.reason]);
         assert.deepEqual(await job.shown(), { job: "failure", steps: ["failure", "skipped"] });
         const more = { taskId: id, index: 3n, rows: [{ content: "x" }] };
@@ -414,23 +469,56 @@ export function describeGitea(name: string, get: () => ContractGitea): void {
 
       it("closes all steps of a job whose steps nobody ever reported", async () => {
         const { client, id, job } = await aTaken(3);
-        await reportEnd(client, { taskId: id, ...failed, steps: [] }, now, soon());
+        await reportEnd(client, { taskId: id, ...failed, steps: [] });
         assert.deepEqual(await job.shown(), { job: "failure", steps: ["skipped", "skipped", "skipped"] });
       });
 
       it("changes nothing when it is repeated", async () => {
         const { client, id, job } = await aTaken();
         const end = { taskId: id, ...failed, steps: [] };
-        assert.equal(await reportEnd(client, end, now, soon()), "failure");
-        assert.equal(await reportEnd(client, end, now + 1000, soon()), "failure");
+        assert.equal(await reportEnd(client, end), "failure");
+        assert.equal(await reportEnd(client, end), "failure");
         assert.deepEqual(await job.log(), failed.reason);
+      });
+
+      for (const [method, which, what] of [
+        ["updateLog", 1, "the question for the rows"],
+        ["updateLog", 2, "the rows"],
+        ["updateTask", 1, "the result"],
+      ] as const)
+        for (const [who, anew] of [
+          ["the same controller", false],
+          ["the next one", true],
+        ] as const)
+          it(`writes rows and result once when the answer to ${what} gets lost and ${who} tries again`, async () => {
+            const { client, id, job } = await aTaken();
+            await client.updateLog({ taskId: id, rows: [{ content: "first" }] }, soon());
+            const report = createReportEnd({ gitea: losing(client, method, which), clock });
+            const end = { taskId: id, ...failed, steps: [] };
+            await assert.rejects(report(end, soon()), /lost/);
+            assert.equal(await (anew ? reportEnd(client, end) : report(end, soon())), "failure");
+            assert.deepEqual(await job.log(), ["first", ...failed.reason]);
+            assert.deepEqual(await job.shown(), { job: "failure", steps: ["skipped"] });
+          });
+
+      it("writes rows once though closed logs cannot be stored and the answer gets lost", async () => {
+        const { client, id, job } = await aTaken();
+        await using broken = await get().breakLogStore();
+        // The question for the rows, the try to close it with them, and that without closing it, whose answer is lost.
+        const report = createReportEnd({ gitea: losing(client, "updateLog", 3), clock });
+        const end = { taskId: id, ...failed, steps: [] };
+        await assert.rejects(report(end, soon()), /lost/);
+        assert.deepEqual(await job.log(), failed.reason);
+        assert.equal(await report(end, soon()), "failure");
+        assert.deepEqual(await job.log(), failed.reason);
+        assert.ok(broken);
       });
 
       it("reports the result although the log is closed already, and resolves to what Gitea shows", async () => {
         const { client, id, job } = await aTaken();
         await client.updateLog({ taskId: id, rows: [{ content: "all" }], noMore: true }, soon());
         await client.updateTask(final(id, Result.SUCCESS, [done(0)]), soon());
-        assert.equal(await reportEnd(client, { taskId: id, ...failed, steps: [] }, now, soon()), "success");
+        assert.equal(await reportEnd(client, { taskId: id, ...failed, steps: [] }), "success");
         assert.deepEqual(await job.log(), ["all"]);
         assert.deepEqual(await job.shown(), { job: "success", steps: ["success"] });
       });
@@ -440,7 +528,7 @@ export function describeGitea(name: string, get: () => ContractGitea): void {
         await using broken = await get().breakLogStore();
         const closing = { taskId: id, index: 0n, rows: [{ content: "first" }], noMore: true };
         assert.equal(await fault(client.updateLog(closing, soon())), "log-trouble");
-        assert.equal(await reportEnd(client, { taskId: id, ...failed, steps: [] }, now, soon()), "failure");
+        assert.equal(await reportEnd(client, { taskId: id, ...failed, steps: [] }), "failure");
         assert.deepEqual(await job.log(), failed.reason);
         assert.ok(broken);
       });
@@ -448,14 +536,14 @@ export function describeGitea(name: string, get: () => ContractGitea): void {
       it("resolves to cancelled when a cancel came first", async () => {
         const { client, id, job } = await aTaken();
         await job.cancel();
-        assert.equal(await reportEnd(client, { taskId: id, ...failed, steps: [] }, now, soon()), "cancelled");
+        assert.equal(await reportEnd(client, { taskId: id, ...failed, steps: [] }), "cancelled");
         assert.equal((await job.shown()).job, "cancelled");
       });
 
       it("closes the log of a task that is ended without a reason", async () => {
         const { client, id, job } = await aTaken();
         await client.updateLog({ taskId: id, rows: [{ content: "only" }] }, soon());
-        await reportEnd(client, { taskId: id, result: "cancelled", reason: [], steps: [] }, now, soon());
+        await reportEnd(client, { taskId: id, result: "cancelled", reason: [], steps: [] });
         assert.deepEqual(
           (await job.log()).filter((row) => row !== ""),
           ["only"],
@@ -469,6 +557,22 @@ export function describeGitea(name: string, get: () => ContractGitea): void {
       });
     });
   });
+}
+
+/** The answer to that call of the method is lost, counted from 1; Gitea has done it. */
+function losing(client: RunnerClient, method: "updateLog" | "updateTask", which: number): RunnerClient {
+  let calls = 0;
+  const lose = async <T>(of: typeof method, answer: Promise<T>): Promise<T> => {
+    const isLost = of === method && ++calls === which;
+    await answer;
+    if (isLost) throw new GiteaError("transient", "the answer is lost");
+    return answer;
+  };
+  return {
+    ...client,
+    updateLog: (request, signal) => lose("updateLog", client.updateLog(request, signal)),
+    updateTask: (request, signal) => lose("updateTask", client.updateTask(request, signal)),
+  };
 }
 
 type Step = MessageInitShape<typeof StepStateSchema>;

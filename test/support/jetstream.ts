@@ -13,22 +13,29 @@ import {
 import { createStreams } from "../../controller/queue/prepare-streams.ts";
 import { defaultStreamTimes, type StreamSettings, wantedStreams } from "../../controller/queue/streams.ts";
 import { createRecordStore, type RecordStore } from "../../controller/record/record-store.ts";
+import {
+  createReportStore,
+  reportPartBytes,
+  type ReportStore,
+  type ReportStoreOptions,
+} from "../../controller/record/report-store.ts";
 import { createRecordingLogger, type RecordingLogger } from "../fakes/recording-logger.ts";
 import { anAssignment, testStart } from "./builders.ts";
 import type { NatsUnderTest } from "./nats.ts";
 
 /** Long enough for every server that answers. */
-export const soon = () => AbortSignal.timeout(10_000);
+export const soon = () => AbortSignal.timeout(15_000);
+
+/** The way to the bucket, if it is not to be the usual one. */
+export type BucketOptions = { readonly connection?: NatsLink; readonly requestMs?: number };
 
 export type JetStreamUnderTest = {
   readonly link: NatsLink;
   readonly log: RecordingLogger;
   readonly settings: StreamSettings;
   readonly queue: (options?: Partial<AssignmentQueueOptions>) => AssignmentQueue;
-  readonly records: (options?: {
-    readonly connection?: NatsLink;
-    readonly requestMs?: number;
-  }) => RecordStore;
+  readonly records: (options?: BucketOptions) => RecordStore;
+  readonly reports: (options?: BucketOptions & Partial<ReportStoreOptions>) => ReportStore;
 };
 
 /** Gives each test a connection of its own and streams of its own; the connection is closed after the test. */
@@ -90,6 +97,14 @@ export function useJetStream(nats: NatsUnderTest) {
             bucket: createKeyValue({ link: connection, bucket: `${stream}_STATE`, timeoutMs }),
             writerId: randomUUID(),
             log,
+          }),
+        reports: ({ connection = link, requestMs: timeoutMs = 5_000, ...options } = {}) =>
+          createReportStore({
+            bucket: createKeyValue({ link: connection, bucket: `${stream}_STATE`, timeoutMs }),
+            keyRing: testKeyRing(1),
+            randomBytes,
+            partBytes: reportPartBytes(link.nats.info?.max_payload),
+            ...options,
           }),
       };
     },

@@ -1,5 +1,5 @@
 import "reflect-metadata";
-import { randomBytes, X509Certificate, webcrypto } from "node:crypto";
+import { createPrivateKey, randomBytes, X509Certificate, webcrypto } from "node:crypto";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import * as x509 from "@peculiar/x509";
 import type { X509SVIDSchema } from "../../proto/gen/spiffe/workload_pb.ts";
@@ -74,6 +74,19 @@ export async function createTestCa(trustDomain = "example.org", parent?: TestCa)
     pem: `${certificate.toString("pem")}\n`,
     privateKey: keys.privateKey,
     intermediates: parent === undefined ? [] : [der, ...parent.intermediates],
+  };
+}
+
+/** A CA that somebody else has made, by its certificate and its P-256 key in PKCS#8, both as PEM. */
+export async function openTestCa(certificatePem: string, keyPem: string): Promise<TestCa> {
+  const certificate = new x509.X509Certificate(certificatePem);
+  const key = createPrivateKey(keyPem).export({ type: "pkcs8", format: "der" });
+  return {
+    subject: certificate.subject,
+    der: new Uint8Array(certificate.rawData),
+    pem: certificatePem,
+    privateKey: await webcrypto.subtle.importKey("pkcs8", key, algorithm, true, ["sign"]),
+    intermediates: [],
   };
 }
 

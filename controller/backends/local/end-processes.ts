@@ -2,7 +2,7 @@ import path from "node:path";
 import type { Clock } from "../../platform/clock.ts";
 import { BackendError } from "../backend.ts";
 import type { ExecutorFile } from "./executor-file.ts";
-import { mainLives, processesOf } from "./executor-processes.ts";
+import { anyUndecided, mainLives, processesOf } from "./executor-processes.ts";
 import type { ProcessTable } from "./process-table.ts";
 
 /** How long SIGKILL may take to show: longer only for what hangs in the kernel. */
@@ -29,7 +29,7 @@ export async function endProcesses(
     () => {
       const processes = left();
       for (const { pid } of processes) table.signal(pid, "SIGKILL");
-      return processes.length === 0;
+      return processes.length === 0 && !anyUndecided(file, table);
     },
     killDeadlineMs,
     clock,

@@ -10,6 +10,7 @@ import {
   type Texts,
 } from "../../assignment/executor-metadata.ts";
 import { type BackendKind, isBackendKind } from "../../assignment/backend-kind.ts";
+import { type FailureReason, isFailureReason } from "../../assignment/failure-reasons.ts";
 import { InvalidAssignmentError } from "../../assignment/errors.ts";
 import { uidRange } from "./choose-uid.ts";
 
@@ -33,8 +34,12 @@ export type ExecutorFile = {
   readonly uid: number | null;
   /** The bootstrap; null from just before its start until it is known. */
   readonly process: ProcessRef | null;
+  /** It is ended by then; absent in files of older controllers. Milliseconds since the epoch. */
+  readonly deadlineAt?: number | undefined;
   /** Why its end was begun by us; null if it was not. */
   readonly killedFor: string | null;
+  /** The name of that, or of how it ended, where one is known. */
+  readonly cause?: FailureReason | undefined;
   /** Why nothing of it runs any more; null while something may. */
   readonly ended: string | null;
 };
@@ -49,23 +54,34 @@ const schema = z.strictObject({
   process: z
     .strictObject({ pid: z.int().min(2), startTime: z.int().min(0), bootId: z.string().min(1) })
     .nullable(),
+  deadlineAt: z.int().min(0).optional(),
   killedFor: z.string().nullable(),
+  cause: z.string().refine(isFailureReason).optional(),
   ended: z.string().nullable(),
 });
 
 export function newExecutorFile(
   metadata: ExecutorMetadata,
-  at: { readonly createdAt: number; readonly uid: number | null },
+  at: { readonly createdAt: number; readonly deadlineAt: number; readonly uid: number | null },
 ): ExecutorFile {
   return {
     version: 1,
     labels: executorLabels(metadata),
     annotations: executorAnnotations(metadata),
     ...at,
+    deadlineAt: Math.floor(at.deadlineAt),
     process: null,
     killedFor: null,
     ended: null,
   };
+}
+
+/** By when it is ended at the latest: its own deadline, or the backend's limit. Milliseconds since the epoch. */
+export function deadlineOf(
+  { createdAt, deadlineAt = Infinity }: ExecutorFile,
+  timeoutSeconds: number,
+): number {
+  return Math.min(deadlineAt, createdAt + timeoutSeconds * 1000);
 }
 
 export function serialiseExecutorFile(file: ExecutorFile): string {

@@ -28,6 +28,14 @@ export function processesOf(folder: string, file: ExecutorFile, table: ProcessTa
 }
 
 /**
+ * Whether something lives of which cannot be told for a moment whose it is, as it becomes another program: nothing of the
+ * executor is left only if this is not so either. Whoever has a uid is always known.
+ */
+export function anyUndecided(file: ExecutorFile, table: ProcessTable): boolean {
+  return file.uid === null && table.living().some(({ pid }) => table.environment(pid) === undefined);
+}
+
+/**
  * The bootstrap of an executor whose file does not say it, because the controller died between the start and
  * writing it down: a session leader with the executor's folder in its environment, the oldest of them.
  */
@@ -48,5 +56,5 @@ function leaderOf(file: ExecutorFile, table: ProcessTable): number | undefined {
 }
 
 function isMarked(pid: number, folder: string, table: ProcessTable): boolean {
-  return table.environment(pid).includes(`${executorVariable}=${folder}`);
+  return table.environment(pid)?.includes(`${executorVariable}=${folder}`) ?? false;
 }

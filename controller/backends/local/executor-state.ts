@@ -1,3 +1,4 @@
+import type { FailureReason } from "../../assignment/failure-reasons.ts";
 import type { ExecutorState } from "../backend.ts";
 import type { ExecutorFile } from "./executor-file.ts";
 import { findMain, mainLives, processesOf } from "./executor-processes.ts";
@@ -13,12 +14,20 @@ export function executorState(
   seen: { readonly table: ProcessTable; readonly exit: string | undefined; readonly now: number },
 ): ExecutorState {
   const { table, exit, now } = seen;
-  if (file.ended !== null) return { phase: "ended", reason: file.ended };
+  if (file.ended !== null) return ended(file.ended, file.cause);
   if (file.process === null) {
     if (findMain(folder, file, table) !== undefined) return { phase: "running" };
     if (now - file.createdAt < startMs) return { phase: "starting" };
-    return { phase: "ended", reason: "its process was never started" };
+    return ended("its process was never started", "start_failed");
   }
   if (mainLives(file, table) || processesOf(folder, file, table).length > 0) return { phase: "running" };
-  return { phase: "ended", reason: file.killedFor ?? exit ?? "its process is gone" };
+  if (file.killedFor !== null) return ended(file.killedFor, file.cause);
+  if (exit !== undefined) return ended(exit, exit.startsWith("killed by") ? "killed" : undefined);
+  return file.process.bootId === table.bootId
+    ? ended("its process is gone", "vanished")
+    : ended("its machine was started anew", "node_lost");
+}
+
+function ended(reason: string, cause: FailureReason | undefined): ExecutorState {
+  return { phase: "ended", reason, ...(cause === undefined ? {} : { cause }) };
 }

@@ -1,4 +1,4 @@
-import { readdir, readFile, rmdir } from "node:fs/promises";
+import { readdir, readFile, rmdir, stat } from "node:fs/promises";
 import path from "node:path";
 import { describeError } from "../../platform/errors.ts";
 import { BackendError } from "../backend.ts";
@@ -23,6 +23,8 @@ export type ExecutorPaths = {
 export type ExecutorStore = {
   names(): Promise<readonly string[]>;
   read(name: string): Promise<StoredExecutor>;
+  /** When its folder last got an entry: soon after it was made. Milliseconds since the epoch; undefined if it is gone. */
+  madeAt(name: string): Promise<number | undefined>;
   write(name: string, file: ExecutorFile): Promise<void>;
   /** Removes it with all of its files; one that is gone is no error. */
   remove(name: string): Promise<void>;
@@ -58,6 +60,14 @@ export function createExecutorStore(folder: string): ExecutorStore {
         return { kind: "stored", file: parseExecutorFile(text) };
       } catch (error) {
         return { kind: "unreadable", reason: describeError(error) };
+      }
+    },
+    madeAt: async (name) => {
+      try {
+        return (await stat(path.join(folder, name))).mtimeMs;
+      } catch (error) {
+        if (isMissing(error)) return undefined;
+        throw error;
       }
     },
     write: (name, file) =>

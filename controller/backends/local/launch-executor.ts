@@ -3,7 +3,7 @@ import type { ExecutorRequest } from "../backend.ts";
 import { BackendError } from "../backend.ts";
 import { assignedIds, chooseUid, uidsOf } from "./choose-uid.ts";
 import { hasErrorCode } from "./error-code.ts";
-import { type ExecutorFile, newExecutorFile } from "./executor-file.ts";
+import { deadlineOf, type ExecutorFile, newExecutorFile } from "./executor-file.ts";
 import { processEnvironment, runnerConfig, temporaryFolder } from "./executor-program.ts";
 import type { ExecutorStore } from "./executor-store.ts";
 import { makeFolder } from "./files.ts";
@@ -29,10 +29,11 @@ export type Launch = {
  */
 export async function launchExecutor(launch: Launch, signal: AbortSignal): Promise<ExecutorFile> {
   const { name, request, options, store, table, registration } = launch;
-  const { metadata, environment } = request;
+  const { metadata, environment, deadlineAt } = request;
   const paths = store.paths(name);
   const uid = launch.ownUids ? await freeUid(launch, await registration.reservedUids(signal)) : null;
-  const file = newExecutorFile(metadata, { createdAt: options.clock.now(), uid });
+  const createdAt = options.clock.now();
+  const file = newExecutorFile(metadata, { createdAt, deadlineAt, uid });
 
   await makeFolder(paths.folder, 0o755);
   await store.write(name, file);
@@ -40,7 +41,8 @@ export async function launchExecutor(launch: Launch, signal: AbortSignal): Promi
     await makeFolder(folder, 0o700);
     if (uid !== null) await chown(folder, uid, uid);
   }
-  await writeFile(paths.runnerConfig, runnerConfig(paths.home, options.timeoutSeconds));
+  const seconds = Math.max(1, Math.ceil((deadlineOf(file, options.timeoutSeconds) - createdAt) / 1000));
+  await writeFile(paths.runnerConfig, runnerConfig(paths.home, seconds));
   await chmod(paths.runnerConfig, 0o644);
   await registration.add({ name, spiffeId: metadata.assignment.spiffeId, uid }, signal);
 

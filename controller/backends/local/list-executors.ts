@@ -14,16 +14,23 @@ export async function listExecutors(from: {
 }): Promise<{ readonly executors: readonly Executor[]; readonly invalid: readonly InvalidExecutor[] }> {
   const executors: Executor[] = [];
   const invalid: InvalidExecutor[] = [];
+  const tellApart = async (name: string, reason: string, known?: number) => {
+    const createdAt = known ?? (await from.store.madeAt(name));
+    // Gone meanwhile.
+    if (createdAt !== undefined) invalid.push({ name, reason, createdAt });
+  };
   for (const name of await from.store.names()) {
+    let createdAt: number | undefined;
     try {
       const stored = await from.store.read(name);
-      if (stored.kind === "unreadable") invalid.push({ name, reason: stored.reason });
+      if (stored.kind === "unreadable") await tellApart(name, stored.reason);
       if (stored.kind !== "stored" || !belongsTo(stored.file, from.owner, from.kind)) continue;
       const { file } = stored;
+      ({ createdAt } = file);
       const metadata = metadataOf(name, file, from.trustDomain);
-      executors.push({ name, metadata, state: from.stateOf(name, file), createdAt: file.createdAt });
+      executors.push({ name, metadata, state: from.stateOf(name, file), createdAt });
     } catch (error) {
-      invalid.push({ name, reason: describeError(error) });
+      await tellApart(name, describeError(error), createdAt);
     }
   }
   return { executors, invalid };

@@ -9,7 +9,7 @@ import { type Backend, BackendError, type ExecutorRequest } from "../backend.ts"
 import { awaitSocket } from "./await-socket.ts";
 import { checkHost, checkReachable } from "./check-host.ts";
 import { existingExecutor, validMetadata } from "./existing-executor.ts";
-import { belongsTo, type ExecutorFile, newExecutorFile } from "./executor-file.ts";
+import { belongsTo, deadlineOf, type ExecutorFile, newExecutorFile } from "./executor-file.ts";
 import { createExecutorKeeper } from "./executor-keeper.ts";
 import { findMain, mainLives } from "./executor-processes.ts";
 import { createExecutorStore } from "./executor-store.ts";
@@ -110,10 +110,11 @@ export async function createLocalBackend(options: LocalBackendOptions): Promise<
       const file = { ...read, process: main };
       if (main !== read.process) await store.write(name, file);
       const over = main === null ? keeper.stateOf(name, file).phase === "ended" : !mainLives(file, table);
-      const late = clock.now() >= file.createdAt + options.timeoutSeconds * 1000;
+      const late = clock.now() >= deadlineOf(file, options.timeoutSeconds);
       // A kill that a controller before us began is brought to its end.
       const begun = file.killedFor !== null;
-      if (over || late || begun) await keeper.end(name, file, "deadline", signal);
+      if (over || late || begun)
+        await keeper.end(name, file, { reason: "deadline", cause: "deadline" }, signal);
     });
 
   return {
@@ -130,7 +131,8 @@ export async function createLocalBackend(options: LocalBackendOptions): Promise<
       const { metadata } = request;
       const name = executorName(metadata.assignment, metadata.attempt);
       return keeper.exclusively("creating", name, signal, async () => {
-        const wanted = newExecutorFile(metadata, { createdAt: clock.now(), uid: null });
+        const { deadlineAt } = request;
+        const wanted = newExecutorFile(metadata, { createdAt: clock.now(), deadlineAt, uid: null });
         validMetadata(name, wanted, trustDomain);
         if (!belongsTo(wanted, owner, kind))
           throw new BackendError("terminal", `${name} is for another controller or backend`);
@@ -166,12 +168,12 @@ export async function createLocalBackend(options: LocalBackendOptions): Promise<
     kill: (name, reason, signal) =>
       keeper.exclusively("killing", name, signal, async () => {
         const file = await keeper.read(name);
-        if (file !== undefined) await keeper.end(name, file, reason, signal);
+        if (file !== undefined) await keeper.end(name, file, { reason }, signal);
       }),
     delete: (name, signal) =>
       keeper.exclusively("deleting", name, signal, async () => {
         const file = await keeper.read(name);
-        if (file !== undefined) await keeper.end(name, file, "deleted", signal);
+        if (file !== undefined) await keeper.end(name, file, { reason: "deleted" }, signal);
         await keeper.discard(name, signal);
         if (file !== undefined) changed();
       }),

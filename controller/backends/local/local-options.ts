@@ -15,7 +15,7 @@ export type LocalBackendOptions = {
   /** What an executor runs: `node` with the bootstrap as its first argument. Other users must be able to read both. */
   readonly program: { readonly node: string; readonly bootstrap: string; readonly args?: readonly string[] };
   readonly giteaRunnerBinary: string;
-  /** An executor that is older is killed, for the reason `deadline`. */
+  /** An executor that is older is killed, for the reason `deadline`; so is one whose own deadline has passed. */
   readonly timeoutSeconds: number;
   /** From SIGTERM to SIGKILL; default 5 s. */
   readonly killGraceMs?: number;

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { hasErrorCode } from "./error-code.ts";
-import { parseStat, parseUids } from "./process-stat.ts";
+import { hasNoEnvironment, parseStat, parseUids } from "./process-stat.ts";
 
 export type ProcessInfo = {
   readonly pid: number;
@@ -17,8 +17,11 @@ export type ProcessTable = {
   /** Those that have not ended, with their uids (real, effective, saved, file system). */
   living(): readonly (ProcessInfo & { readonly uids: readonly number[] })[];
   find(pid: number): ProcessInfo | undefined;
-  /** `NAME=value` as it was started; empty if it is gone or not ours to read. */
-  environment(pid: number): readonly string[];
+  /**
+   * `NAME=value` as it was started; empty if it is gone or not ours to read. Undefined while it becomes another program: then
+   * it has one that cannot be seen yet.
+   */
+  environment(pid: number): readonly string[] | undefined;
   /** To a process, or to a group if the number is negative. One that is gone or not ours is no error. */
   signal(target: number, name: NodeJS.Signals): void;
 };
@@ -39,7 +42,12 @@ export function createProcessTable(): ProcessTable {
           if (info === undefined || info.zombie || status === undefined) return [];
           return [{ ...info, uids: parseUids(status) }];
         }),
-    environment: (pid) => read(`/proc/${pid}/environ`)?.split("\0") ?? [],
+    environment: (pid) => {
+      const text = read(`/proc/${pid}/environ`);
+      if (text !== "") return text?.split("\0") ?? [];
+      const stat = read(`/proc/${pid}/stat`);
+      return stat === undefined || hasNoEnvironment(stat) ? [] : undefined;
+    },
     signal: (target, name) => {
       try {
         process.kill(target, name);

@@ -1,17 +1,21 @@
 import assert from "node:assert/strict";
 import { describe, it } from "mocha";
 import { BackendError } from "../../../controller/backends/backend.ts";
+import { createFakeClock } from "../../fakes/fake-clock.ts";
 import { createFakeBackend, createFakeBackendWorld } from "../../fakes/fake-backend.ts";
 import { anExecutorRequest, type BackendUnderTest, describeBackend } from "../../support/backend-contract.ts";
 
 for (const kind of ["pod", "vm"] as const) {
   describeBackend(`the fake ${kind} backend`, kind, async (): Promise<BackendUnderTest> => {
     const world = createFakeBackendWorld();
-    const backend = createFakeBackend({ kind, world });
+    const clock = createFakeClock();
+    const backend = createFakeBackend({ kind, world, clock });
     return {
       backend,
-      restarted: async () => createFakeBackend({ kind, world }),
-      ofOwner: async (owner) => createFakeBackend({ kind, owner, world }),
+      restarted: async () => createFakeBackend({ kind, world, clock }),
+      ofOwner: async (owner) => createFakeBackend({ kind, owner, world, clock }),
+      now: () => clock.now(),
+      pass: (ms) => clock.step(ms),
       makeBindable: async () => undefined,
       end: async (name) => backend.end(name),
       spoil: async (name) => backend.spoil(name),

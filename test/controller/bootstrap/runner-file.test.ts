@@ -26,7 +26,8 @@ describe("the job in a workflow payload", () => {
     });
 
   it("has no labels and steps where there is no job to read", () => {
-    for (const text of ["", "jobs: {}", "jobs: [", "- 1", "jobs: { build: 1 }"])
+    const noAnchor = "jobs: { build: { runs-on: pod, steps: [*nobody] } }";
+    for (const text of ["", "jobs: {}", "jobs: [", "- 1", "jobs: { build: 1 }", noAnchor])
       assert.deepEqual(outline(text), { runsOn: [], steps: 0 });
   });
 });

@@ -64,7 +64,7 @@ describe("event", () => {
     const event = {
       assignment,
       backend: "vm",
-      event: "verdict",
+      event: "failed",
       reason: "oom",
       ...secrets,
     } as AssignmentEvent;
@@ -73,7 +73,7 @@ describe("event", () => {
 
   it("does not show a credential that a cluster's words contain", () => {
     const capability = `1.${"0a".repeat(16)}.${"aB3".repeat(14)}x`;
-    const event = { assignment, backend: "pod", event: "verdict" } as const;
+    const event = { assignment, backend: "pod", event: "failed" } as const;
     const encoded = encodeEvent({ ...event, evidence: `env ${capability}`, executor: capability }, stamp);
     assert.ok(!encoded.includes("aB3"));
     assert.ok(!encoded.includes("0a0a"));
@@ -81,7 +81,7 @@ describe("event", () => {
 
   it("is not made of an id that could be another subject", () => {
     for (const id of ["", "*", ">", "gitea-task-0", "gitea-task-1.x", "gitea-task-1 x"])
-      assert.throws(() => encodeEvent({ assignment: id, backend: "pod", event: "stored" }, stamp), id);
+      assert.throws(() => encodeEvent({ assignment: id, backend: "pod", event: "offered" }, stamp), id);
   });
 });
 

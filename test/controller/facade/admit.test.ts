@@ -17,7 +17,10 @@ const second = anAttempt({ number: 2 });
 const known: Peer = { ok: true, id: spiffeId };
 
 const claimOf = (by: string) => ({ instance: by, logRows: 0, at: 1 });
-const starting: Phase = { name: "starting", attempt: first, since: 1 };
+const starting: Phase = { name: "starting", attempt: first, since: 1, deadlineAt: 9 };
+const adopted: Phase = { name: "adopted", attempt: first, since: 1 };
+const queued: Phase = { name: "queued", notBefore: 0 };
+const byUs = { by: "controller", result: "failure", executorGone: false } as const;
 const claimed = (by = instance): Phase => ({ name: "claimed", attempt: first, claim: claimOf(by) });
 
 /** How a call with this connection and these headers against this record is refused; undefined if it is admitted. */
@@ -43,6 +46,8 @@ type Case = readonly [
   init: CallerInit & { readonly omit?: string },
   phase: Phase | undefined,
   refused: Code | undefined,
+  /** Attempts that the record knows of, 0 unless given. */
+  begun?: number,
 ];
 
 describe("admitting a caller", () => {
@@ -53,14 +58,21 @@ describe("admitting a caller", () => {
       "its own attempt after the end",
       known,
       {},
-      { name: "finished", attempt: first, claim: claimOf(instance), result: "success", at: 1 },
+      {
+        name: "finished",
+        attempt: first,
+        claim: claimOf(instance),
+        result: "success",
+        by: "executor",
+        at: 1,
+      },
       undefined,
     ],
     [
       "its own attempt after an end without a claim",
       known,
       {},
-      { name: "finished", attempt: first, result: "cancelled", at: 1 },
+      { name: "finished", attempt: first, result: "cancelled", by: "controller", at: 1 },
       undefined,
     ],
     ["a connection without a certificate", undefined, {}, starting, Code.PermissionDenied],
@@ -125,12 +137,51 @@ describe("admitting a caller", () => {
     ["no instance", known, { omit: "ci-bootstrap-instance" }, starting, Code.InvalidArgument],
     ["an instance that is none", known, { instance: "a b" }, starting, Code.InvalidArgument],
     ["an assignment that is not known yet", known, {}, undefined, Code.Unavailable],
-    ["an assignment without an attempt yet", known, {}, { name: "queued" }, Code.Unavailable],
+    ["an assignment without an attempt yet", known, {}, queued, Code.Unavailable],
+    [
+      "a later attempt than any that the record knows of",
+      known,
+      { attempt: second },
+      queued,
+      Code.Unavailable,
+      1,
+    ],
+    ["the last attempt, which was given up", known, {}, queued, Code.Unauthenticated, 1],
+    ["an attempt that was given up before the last one", known, {}, queued, Code.Unauthenticated, 2],
+    ["an attempt whose record was lost and that was found again", known, {}, adopted, undefined],
+    [
+      "another attempt than the one that was found again",
+      known,
+      { attempt: second },
+      adopted,
+      Code.Unauthenticated,
+    ],
+    [
+      "its own attempt while its end is on the way to Gitea",
+      known,
+      {},
+      { name: "ending", attempt: first, claim: claimOf(instance), end: byUs, since: 1 },
+      undefined,
+    ],
+    [
+      "another instance while the end is on the way to Gitea",
+      known,
+      {},
+      { name: "ending", attempt: first, claim: claimOf("bootstrap-instance-2"), end: byUs, since: 1 },
+      Code.Unauthenticated,
+    ],
+    [
+      "an attempt of a task that ends before one was tried",
+      known,
+      {},
+      { name: "ending", end: { ...byUs, executorGone: true }, since: 1 },
+      Code.Unauthenticated,
+    ],
     [
       "an attempt whose place another one took",
       known,
       {},
-      { name: "starting", attempt: second, since: 1 },
+      { name: "starting", attempt: second, since: 1, deadlineAt: 9 },
       Code.Unauthenticated,
     ],
     ["a later attempt than the record's", known, { attempt: second }, claimed(), Code.Unauthenticated],
@@ -146,20 +197,28 @@ describe("admitting a caller", () => {
       "another instance after the end",
       known,
       {},
-      { name: "finished", attempt: first, claim: claimOf("bootstrap-instance-2"), result: "success", at: 1 },
+      {
+        name: "finished",
+        attempt: first,
+        claim: claimOf("bootstrap-instance-2"),
+        result: "success",
+        by: "executor",
+        at: 1,
+      },
       Code.Unauthenticated,
     ],
     [
       "an attempt of a task that ended before one was tried",
       known,
       {},
-      { name: "finished", result: "cancelled", at: 1 },
+      { name: "finished", result: "cancelled", by: "controller", at: 1 },
       Code.Unauthenticated,
     ],
   ];
-  for (const [title, peer, init, phase, refused] of cases) {
+  for (const [title, peer, init, phase, refused, begun = 0] of cases) {
     it(`B-11 B-71 ${refused === undefined ? "admits" : `answers ${Code[refused]} to`} ${title}`, () => {
-      const record = phase === undefined ? undefined : aRecord({ assignment, phase });
+      const record =
+        phase === undefined ? undefined : aRecord({ assignment, phase, attempts: { begun, burnt: 0 } });
       assert.equal(refusal(peer, init, record), refused);
     });
   }

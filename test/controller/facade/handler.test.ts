@@ -219,6 +219,26 @@ describe("the facade over TLS and HTTP/2", () => {
     });
   }
 
+  for (const claimed of [true, false])
+    it(`${claimed ? "fails a job by name" : "does not fail a job"} whose report is over 64 MiB ${claimed ? "after" : "before"} its claim`, async () => {
+      const client = await connect(mine.spiffeId);
+      if (claimed) await client.updateTask({ state: { id: mine.taskId } });
+      const told = facade.gitea.calls.length;
+      const outputs = Object.fromEntries(Array.from({ length: 65 }, (_, i) => [i, "x".repeat(1024 * 1024)]));
+      const state = { id: mine.taskId, result: Result.SUCCESS };
+      assert.equal(await outcome(client.updateTask({ state, outputs })), "ResourceExhausted");
+      // In the same actor, behind what may have been begun there.
+      await settle();
+      await facade.assignments.within(mine.id, () => Promise.resolve());
+      const { phase } = facade.record(mine);
+      if (!claimed) return assert.equal(phase.name, "starting");
+      assert.ok(phase.name === "ending" && phase.end.by === "controller");
+      assert.equal(phase.end.failure?.reason, "result_too_large");
+      assert.equal(facade.gitea.calls.length, told);
+      const repeated = await client.updateTask({ state });
+      assert.equal(repeated.state?.result, Result.FAILURE);
+    });
+
   it("takes a backlog of log rows of many megabytes", async () => {
     const client = await connect(mine.spiffeId);
     await client.updateTask({ state: { id: mine.taskId } });

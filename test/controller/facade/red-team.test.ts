@@ -7,7 +7,6 @@ import { type Client, Code, ConnectError, createClient } from "@connectrpc/conne
 import { compressionGzip, createConnectTransport } from "@connectrpc/connect-node";
 import { afterEach, before, beforeEach, describe, it } from "mocha";
 import { actionsPath, callHeaders } from "../../../controller/assignment/executor-call.ts";
-import { beginAttempt } from "../../../controller/assignment/record.ts";
 import { createFacadeHandler } from "../../../controller/facade/handler.ts";
 import { signCapability } from "../../../controller/identity/capability.ts";
 import { parseSpiffeId } from "../../../controller/identity/spiffe-id.ts";
@@ -15,23 +14,20 @@ import { systemClock } from "../../../controller/platform/clock.ts";
 import { type RefusedPeer, createTlsServer, type TlsServer } from "../../../controller/spiffe/tls-server.ts";
 import { Result, RunnerService } from "../../../proto/gen/runner/v1/runner_pb.ts";
 import { settle } from "../../fakes/fake-clock.ts";
-import { anAssignment, anAttempt, testStart } from "../../support/builders.ts";
+import { anAssignment, anAttempt } from "../../support/builders.ts";
 import {
+  begun,
   type CallerInit,
   callerHeaders,
   createFacadeUnderTest,
   type FacadeUnderTest,
   instance,
+  lost,
   withHeaders,
 } from "../../support/facade-under-test.ts";
+import { hostileCertificates } from "../../support/hostile-certificates.ts";
 import { testKeyRing } from "../../support/jetstream.ts";
-import {
-  createTestCa,
-  issueLeaf,
-  type LeafOptions,
-  type TestCa,
-  type TestLeaf,
-} from "../../support/test-pki.ts";
+import { createTestCa, issueLeaf, type TestCa, type TestLeaf } from "../../support/test-pki.ts";
 import { asSvid, createSettableSource } from "../spiffe/settable-source.ts";
 
 /*
@@ -176,38 +172,11 @@ describe("an attack on the facade", () => {
   };
 
   const { spiffeId } = victim;
-  const certificates: readonly (readonly [string, LeafOptions, ("stranger" | "federated")?])[] = [
-    ["the victim's ID from a CA of its own", {}, "stranger"],
-    ["the victim's ID from the CA of a federated trust domain", {}, "federated"],
-    ["the same path in another trust domain", { uris: [spiffeId.replace("example.org", "example.com")] }],
-    ["a CA certificate", { ca: true, keyUsage: ["digitalSignature", "keyCertSign"] }],
-    ["a CA certificate that hides it", { ca: true }],
-    ["the victim's ID beside its own", { uris: [attacker.spiffeId, spiffeId] }],
-    ["its own ID behind the victim's", { uris: [spiffeId, attacker.spiffeId] }],
-    ["its own ID with the victim's behind a comma", { uris: [`${attacker.spiffeId}, URI:${spiffeId}`] }],
-    ["the victim's ID in a DNS name", { uris: [], dnsNames: [spiffeId] }],
-    ["a DNS name that prints like the victim's ID", { uris: [], dnsNames: [`URI:${spiffeId}`] }],
-    ["a DNS name with the victim's ID behind a comma", { dnsNames: [`x, URI:${spiffeId}`], uris: [] }],
-    ["the victim's ID in quotes", { uris: [`"${spiffeId}"`] }],
-    ["the victim's ID with a zero byte and more", { uris: [`${spiffeId}\0x`] }],
-    ["the victim's ID in capitals", { uris: [spiffeId.toUpperCase()] }],
-    ["the victim's ID with an escape", { uris: [spiffeId.replace("/build", "/%62uild")] }],
-    ["a way round to the victim's ID", { uris: [spiffeId.replace("/build", "/x/../build")] }],
-    ["the victim's ID with a slash at its end", { uris: [`${spiffeId}/`] }],
-    ["the victim's ID with a query", { uris: [`${spiffeId}?x`] }],
-    ["a longer ID", { uris: [`${spiffeId}2`] }],
-    ["an ID below the victim's", { uris: [`${spiffeId}/x`] }],
-    ["the ID of a fork of the victim's", { uris: [spiffeId.replace("/ci/", "/ci-fork/")] }],
-    ["the ID of the trust domain", { uris: ["spiffe://example.org"] }],
-    ["the facade's own ID", { uris: [facadeId] }],
-    ["a certificate for servers only", { extendedKeyUsage: ["serverAuth"] }],
-    ["an SVID that has expired", { notBefore: Date.now() - 60_000, notAfter: Date.now() - 2_000 }],
-    ["an SVID of tomorrow", { notBefore: Date.now() + 60_000 }],
-  ];
-  for (const [what, options, issuer] of certificates) {
+  const ids = { victim: spiffeId, own: attacker.spiffeId, facade: facadeId };
+  for (const { what, options, issuer } of hostileCertificates(ids)) {
     it(`with ${what} and the victim's capability gets nothing, and the job goes on`, async () => {
       const from = issuer === undefined ? ca : issuer === "stranger" ? stranger : federated;
-      const leaf = await issueLeaf(from, spiffeId, options);
+      const leaf = await issueLeaf(from, spiffeId, options());
       allRefused(await tryAll(connect(leaf)));
       assert.ok(refusals.length + facade.refused.length > 0, "nobody was told");
       await untouched();
@@ -258,7 +227,8 @@ describe("an attack on the facade", () => {
     it(`by ${what} with a good capability is refused for good, and the current one goes on`, async () => {
       const job = anAssignment({ taskId: 44n });
       await facade.started(job);
-      await facade.change((now) => beginAttempt(now, anAttempt({ number: 2 }).nonce, testStart) ?? now, job);
+      await facade.apply(lost(anAttempt()), job);
+      await facade.apply(begun(anAttempt({ number: 2 }).nonce), job);
       const leaf = await issueLeaf(ca, job.spiffeId);
       const old = connect(leaf, { assignment: job, attempt });
       await assert.rejects(

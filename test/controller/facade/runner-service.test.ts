@@ -1,26 +1,33 @@
 import assert from "node:assert/strict";
 import { create, toBinary } from "@bufbuild/protobuf";
 import { WireType } from "@bufbuild/protobuf/wire";
-import { timestampFromDate, timestampMs } from "@bufbuild/protobuf/wkt";
+import { timestampFromDate } from "@bufbuild/protobuf/wkt";
 import { type CallOptions, Code, ConnectError } from "@connectrpc/connect";
 import { beforeEach, describe, it } from "mocha";
 import { callHeaders } from "../../../controller/assignment/executor-call.ts";
-import { beginAttempt, finish } from "../../../controller/assignment/record.ts";
+import { failureFor } from "../../../controller/assignment/failure.ts";
 import { GiteaError } from "../../../controller/protocol/errors.ts";
 import {
   Result,
   TaskSchema,
-  type UpdateTaskRequest,
   UpdateTaskRequestSchema,
   UpdateLogRequestSchema,
 } from "../../../proto/gen/runner/v1/runner_pb.ts";
 import { settle } from "../../fakes/fake-clock.ts";
 import { aTask } from "../../support/a-task.ts";
 import { anAssignment, anAttempt } from "../../support/builders.ts";
-import { createFacadeUnderTest, type FacadeUnderTest, instance } from "../../support/facade-under-test.ts";
+import {
+  begun,
+  createFacadeUnderTest,
+  type FacadeUnderTest,
+  instance,
+  lost,
+} from "../../support/facade-under-test.ts";
 
 const assignment = anAssignment();
 const taskId = assignment.taskId;
+/** Long enough for everything here; begins when it is asked for. */
+const soon = () => AbortSignal.timeout(10_000);
 const unknownField = { no: 1999, wireType: WireType.LengthDelimited, data: Uint8Array.of(3, 1, 2, 3) };
 
 /** Rejects with this code. */
@@ -110,7 +117,9 @@ describe("the facade's service", () => {
     });
 
     it("is refused for good to an attempt whose place another one took", async () => {
-      await facade.change((record) => beginAttempt(record, anAttempt({ number: 2 }).nonce, 2) ?? record);
+      await facade.apply(lost(anAttempt()));
+      await refused(client.fetchTask({}), Code.Unauthenticated, /given up/);
+      await facade.apply(begun(anAttempt({ number: 2 }).nonce));
       await refused(client.fetchTask({}), Code.Unauthenticated);
       const next = facade.client({ attempt: anAttempt({ number: 2 }) });
       assert.equal((await next.fetchTask({})).task?.id, taskId);
@@ -133,7 +142,7 @@ describe("the facade's service", () => {
     });
 
     it("is the same for a repeat by the same instance, whatever the log has by then", async () => {
-      await facade.change((record) => ({ ...record, rowsBegun: true }));
+      await facade.apply({ type: "rows_begun" });
       facade.gitea.rows = 3;
       const first = await withLogRows((options) => beat(client, options));
       facade.gitea.rows = 99;
@@ -152,7 +161,7 @@ describe("the facade's service", () => {
     });
 
     it("waits for Gitea when it has to ask how many rows there are", async () => {
-      await facade.change((record) => ({ ...record, rowsBegun: true }));
+      await facade.apply({ type: "rows_begun" });
       facade.gitea.failNext("storedRows", new GiteaError("transient", "no answer"));
       await refused(beat(), Code.Unavailable);
       assert.equal(claimedPhase(), "starting");
@@ -177,9 +186,9 @@ describe("the facade's service", () => {
     it("is not entered for an attempt that lost its place while it was written", async () => {
       const { record } = facade.store.stored.get(assignment.id) ?? {};
       assert.ok(record);
-      const moved = beginAttempt(record, anAttempt({ number: 2 }).nonce, 9);
-      assert.ok(moved);
-      facade.store.overwrite(moved);
+      const attempt = anAttempt({ number: 2 });
+      const phase = { name: "starting", attempt, since: 9, deadlineAt: 99 } as const;
+      facade.store.overwrite({ ...record, attempts: { begun: 2, burnt: 1 }, phase });
       await refused(beat(), Code.Unauthenticated);
       assert.equal(facade.claim(), undefined);
       assert.deepEqual(facade.gitea.calls, []);
@@ -193,11 +202,21 @@ describe("the facade's service", () => {
       assert.equal(facade.gitea.states.length, 1);
     });
 
-    it("I10 is entered by the result itself when the record of a running job was lost", async () => {
-      await terminal();
+    it("is known as its own when it was written and only the answer got lost", async () => {
+      facade.store.failNext("update", new Error("no answer"), { done: true });
+      await refused(beat(), Code.Unavailable);
+      await beat();
       assert.equal(facade.claim()?.instance, instance);
-      assert.equal(claimedPhase(), "finished");
-      assert.equal(facade.gitea.states.length, 1);
+    });
+
+    it("ends with a final refusal when Gitea does not know the task any more, once that is recorded", async () => {
+      await facade.apply({ type: "rows_begun" });
+      facade.gitea.failNext("storedRows", new GiteaError("gone", "no such task"));
+      await refused(beat(), Code.Unauthenticated);
+      const { phase } = facade.record();
+      assert.ok(phase.name === "finished");
+      assert.deepEqual([phase.result, phase.by], ["cancelled", "gitea"]);
+      assert.deepEqual(facade.marks, ["finished"]);
     });
   });
 
@@ -270,13 +289,6 @@ describe("the facade's service", () => {
       assert.deepEqual(answer.sentOutputs, ["digest"]);
     });
 
-    it("tell the executor of a cancel, and record nothing for it", async () => {
-      await beat();
-      facade.gitea.says = Result.CANCELLED;
-      assert.equal((await beat()).state?.result, Result.CANCELLED);
-      assert.equal(claimedPhase(), "claimed");
-    });
-
     it("are recorded when a step starts or ends, and not when only its log grows", async () => {
       await beat();
       const startedAt = timestampFromDate(new Date("2026-01-01T00:00:01Z"));
@@ -306,12 +318,27 @@ describe("the facade's service", () => {
 
     it("end a bootstrap when Gitea says that the task is not ours any more, and for no other error", async () => {
       await beat();
-      facade.gitea.failNext("updateTask", new GiteaError("gone", "no such task"));
-      await refused(beat(), Code.Unauthenticated);
       for (const fault of ["transient", "unregistered"] as const) {
         facade.gitea.failNext("updateTask", new GiteaError(fault, "no answer"));
         await refused(beat(), Code.Unavailable);
+        assert.equal(claimedPhase(), "claimed");
       }
+      facade.gitea.failNext("updateTask", new GiteaError("gone", "no such task"));
+      await refused(beat(), Code.Unauthenticated);
+      const { phase } = facade.record();
+      assert.ok(phase.name === "finished");
+      assert.deepEqual([phase.result, phase.by], ["cancelled", "gitea"]);
+      assert.deepEqual(facade.marks, ["finished"]);
+    });
+
+    it("do not end a bootstrap before it is recorded that the task is not ours any more", async () => {
+      await beat();
+      facade.gitea.failNext("updateTask", new GiteaError("gone", "no such task"));
+      facade.store.failNext("update", new Error("NATS is away"));
+      await refused(beat(), Code.Unavailable, /NATS/);
+      assert.equal(claimedPhase(), "claimed");
+      facade.gitea.failNext("updateTask", new GiteaError("gone", "no such task"));
+      await refused(beat(), Code.Unauthenticated);
     });
 
     it("come one after the other, in the order in which they were sent", async () => {
@@ -328,120 +355,6 @@ describe("the facade's service", () => {
         [Result.UNSPECIFIED, Result.UNSPECIFIED, Result.SUCCESS],
       );
       assert.equal(facade.gitea.busy.most, 1);
-    });
-  });
-
-  describe("the result", () => {
-    beforeEach(async () => {
-      await beat();
-    });
-
-    it("B-72 is taken by Gitea, then recorded, then marked, then answered", async () => {
-      const release = facade.gitea.hold("updateTask");
-      const answer = terminal();
-      await settle();
-      assert.equal(claimedPhase(), "claimed");
-      assert.deepEqual(facade.marks, []);
-      release();
-      assert.equal((await answer).state?.result, Result.SUCCESS);
-      assert.deepEqual(facade.marks, ["finished"], "the record said so when it was marked");
-      assert.deepEqual(facade.store.writes.at(-1), "finished");
-    });
-
-    it("B-72 fails the call when the marker fails, and a repeat marks without telling Gitea again", async () => {
-      facade.failNextMark(new Error("the API server is away"));
-      await refused(terminal(), Code.Unavailable, /API server/);
-      assert.equal(claimedPhase(), "finished");
-      const told = facade.gitea.states.length;
-      const answer = await terminal();
-      assert.equal(answer.state?.result, Result.SUCCESS);
-      assert.deepEqual(answer.sentOutputs, ["digest"]);
-      assert.deepEqual(facade.marks, ["finished"]);
-      assert.equal(facade.gitea.states.length, told);
-    });
-
-    it("B-72 fails the call when the record cannot be written, and a repeat tells Gitea again", async () => {
-      facade.store.failNext("update", new Error("no answer"));
-      await refused(terminal(), Code.Unavailable);
-      assert.deepEqual(facade.marks, []);
-      assert.equal(claimedPhase(), "claimed");
-      await terminal();
-      assert.equal(claimedPhase(), "finished");
-      assert.deepEqual(facade.marks, ["finished"]);
-    });
-
-    it("B-72 is recorded once when the record was written and only the answer got lost", async () => {
-      facade.store.failNext("update", new Error("no answer"), { done: true });
-      await refused(terminal(), Code.Unavailable);
-      await terminal();
-      assert.equal(claimedPhase(), "finished");
-      assert.deepEqual(facade.marks, ["finished"]);
-    });
-
-    for (const done of [false, true]) {
-      it(`is not recorded when Gitea ${done ? "took it and does not say so" : "does not answer"}`, async () => {
-        facade.gitea.failNext("updateTask", new GiteaError("transient", "no answer"), { done });
-        await refused(terminal(), Code.Unavailable);
-        assert.equal(claimedPhase(), "claimed");
-        await terminal();
-        assert.equal(claimedPhase(), "finished");
-      });
-    }
-
-    it("is not recorded when Gitea answers without one", async () => {
-      facade.gitea.says = Result.UNSPECIFIED;
-      await refused(terminal(), Code.Unavailable);
-      assert.equal(claimedPhase(), "claimed");
-      assert.deepEqual(facade.marks, []);
-    });
-
-    it("is what Gitea says, not what the executor said", async () => {
-      facade.gitea.says = Result.CANCELLED;
-      assert.equal((await terminal(Result.SUCCESS)).state?.result, Result.CANCELLED);
-      const { phase } = facade.record();
-      assert.ok(phase.name === "finished");
-      assert.equal(phase.result, "cancelled");
-    });
-
-    it("is answered the same to every repeat, also to one that says something else or nothing", async () => {
-      await terminal(Result.SUCCESS);
-      const told = facade.gitea.states.length;
-      for (const result of [Result.SUCCESS, Result.FAILURE, Result.UNSPECIFIED])
-        assert.equal((await terminal(result)).state?.result, Result.SUCCESS);
-      assert.equal(facade.gitea.states.length, told);
-    });
-
-    it("is told to Gitea once when it is sent twice at once", async () => {
-      const [one, two] = await Promise.all([terminal(), terminal()]);
-      assert.deepEqual(one.state, two.state);
-      assert.equal(facade.gitea.states.filter(({ state }) => state?.result === Result.SUCCESS).length, 1);
-    });
-
-    it("is the controller's when that was first", async () => {
-      await facade.change((record) => finish(record, "failure", 1));
-      assert.equal((await terminal(Result.SUCCESS)).state?.result, Result.FAILURE);
-    });
-
-    const stopped = (request: UpdateTaskRequest | undefined) => request?.state?.stoppedAt;
-    it("gets the time of its end if it has none, and keeps one that it has", async () => {
-      await facade.clock.step(60_000);
-      await terminal();
-      const filled = stopped(facade.gitea.states.at(-1));
-      assert.equal(filled && timestampMs(filled), facade.clock.now());
-      const other = anAssignment({ taskId: 51n });
-      await facade.started(other);
-      const stoppedAt = timestampFromDate(new Date("2026-01-01T00:00:07Z"));
-      const caller = facade.client({ assignment: other });
-      await caller.updateTask({ state: { id: 51n } });
-      await caller.updateTask({ state: { id: 51n, result: Result.FAILURE, stoppedAt } });
-      assert.deepEqual(stopped(facade.gitea.states.at(-1)), stoppedAt);
-    });
-
-    it("puts the result of the job into the log, and nothing of its task", async () => {
-      await terminal();
-      const line = facade.log.lines.find(({ message }) => message === "task over");
-      assert.deepEqual(line?.fields, { assignment: assignment.id, result: "success" });
-      assert.equal(facade.log.text().includes("not-a-token"), false);
     });
   });
 
@@ -505,6 +418,46 @@ describe("the facade's service", () => {
       await terminal();
       assert.equal((await client.updateLog({ taskId, index: 0n, rows: rows("late") })).ackIndex, 1n);
     });
+
+    it("may still be written while the end is on its way, until our own rows may follow", async () => {
+      await facade.apply({ type: "failed", failure: failureFor("deadline", "4 h"), result: "failure" });
+      assert.equal((await client.updateLog({ taskId, index: 0n, rows: rows("last") })).ackIndex, 1n);
+      await facade.apply({ type: "executor_gone" });
+      await refused(client.updateLog({ taskId, index: 1n, rows: rows("late") }), Code.Unauthenticated);
+      await facade.assignments.within(assignment.id, () => facade.ends.deliver(assignment.id, soon()));
+      assert.equal(claimedPhase(), "finished");
+      await refused(client.updateLog({ taskId, index: 1n, rows: rows("later") }), Code.Unauthenticated);
+    });
+
+    it("I11 takes no row of the executor's that waited until our own were written", async () => {
+      await facade.apply({ type: "failed", failure: failureFor("silent", "5 min"), result: "failure" });
+      await facade.apply({ type: "executor_gone" });
+      const release = facade.gitea.hold("updateLog");
+      const ours = facade.assignments.within(assignment.id, () => facade.ends.deliver(assignment.id, soon()));
+      while (!facade.gitea.calls.includes("updateLog")) await settle();
+      const late = client.updateLog({ taskId, index: 0n, rows: rows("late") });
+      await settle();
+      release();
+      await refused(late, Code.Unauthenticated);
+      assert.equal((await ours).phase.name, "finished");
+      const contents = facade.gitea.logs.flatMap((log) => log.rows.map(({ content }) => content));
+      assert.match(contents[0] ?? "", /^This job was cut short/);
+      assert.equal(contents.includes("late"), false);
+    });
+  });
+
+  it("lets what hears of executors know of each admitted call, and of no other", async () => {
+    await client.declare({});
+    await client.fetchTask({});
+    await beat();
+    await client.updateLog({ taskId, index: 0n, rows: [{ content: "x" }] });
+    assert.deepEqual(new Set(facade.heard), new Set([assignment.id]));
+    const { length } = facade.heard;
+    assert.ok(length >= 4);
+    await refused(beat(facade.client({ instance: "bootstrap-instance-2" })), Code.Unauthenticated);
+    await refused(facade.client({ attempt: anAttempt({ number: 2 }) }).declare({}), Code.Unauthenticated);
+    await refused(facade.client({ peer: "spiffe://example.org/x" }).declare({}), Code.PermissionDenied);
+    assert.equal(facade.heard.length, length);
   });
 
   it("tells whom it refuses and why, without capability or task", async () => {

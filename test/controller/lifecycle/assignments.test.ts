@@ -1,35 +1,43 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "mocha";
-import { type AssignmentRecord, beginAttempt, finish } from "../../../controller/assignment/record.ts";
-import { type Assignments, createAssignments } from "../../../controller/lifecycle/assignments.ts";
+import type { AssignmentEvent } from "../../../controller/assignment/event.ts";
+import {
+  type Applied,
+  type Assignments,
+  createAssignments,
+  type StoredChange,
+} from "../../../controller/lifecycle/assignments.ts";
 import { settle } from "../../fakes/fake-clock.ts";
 import { createFakeRecordStore, type FakeRecordStore } from "../../fakes/fake-record-store.ts";
 import { anAssignment, anAttempt, aRecord, testStart } from "../../support/builders.ts";
+import { anEvent, inPhase } from "../../support/phases.ts";
 
 const assignment = anAssignment();
 const { id } = assignment;
 const never = new AbortController().signal;
 const offer = { assignment, fetchedAt: testStart, sequence: 1, compressedTask: Buffer.from("the task") };
-const begin = (nonce: string) => (record: AssignmentRecord) => beginAttempt(record, nonce, 1) ?? record;
-const nonce = anAttempt().nonce;
+const begin = (nonce: string): AssignmentEvent => ({ ...anEvent.attempt_begun, nonce });
+const { nonce } = anAttempt();
 const otherNonce = anAttempt({ number: 7 }).nonce;
-const claimedRecord = aRecord({
-  phase: {
-    name: "claimed",
-    attempt: anAttempt(),
-    claim: { instance: "instance-of-the-first", logRows: 0, at: 1 },
-  },
-});
+const claimedRecord = inPhase("claimed");
+const clock = { now: () => testStart + 1 };
+const orphan = { assignment, attempt: anAttempt({ number: 2 }), createdAt: testStart - 9 };
 
 describe("the live assignments", () => {
   let store: FakeRecordStore;
   let assignments: Assignments;
+  let changes: StoredChange[];
   beforeEach(() => {
     store = createFakeRecordStore();
-    assignments = createAssignments(store);
+    changes = [];
+    assignments = createAssignments({ store, clock, onChange: (change) => void changes.push(change) });
   });
-  const change = (next: (record: AssignmentRecord) => AssignmentRecord) =>
-    assignments.within(id, () => assignments.change(id, next, never));
+  const apply = (event: AssignmentEvent): Promise<Applied> =>
+    assignments.within(id, () => assignments.apply(id, event, never));
+  const adopt = (message?: Omit<typeof offer, "assignment">) =>
+    assignments.within(id, () =>
+      assignments.adopt({ ...orphan, ...(message === undefined ? {} : { message }) }, never),
+    );
 
   describe("offers", () => {
     it("B-70 takes the same assignment twice, also at once, and writes one record", async () => {
@@ -62,7 +70,7 @@ describe("the live assignments", () => {
       const conflicting = { ...offer, assignment: anAssignment({ jobKey: "deploy" }) };
       assert.equal(await assignments.offer(conflicting, never), "conflict");
       assert.equal(assignments.get(id)?.compressedTask, undefined);
-      const fresh = createAssignments(store);
+      const fresh = createAssignments({ store, clock });
       store.overwrite(aRecord());
       assert.equal(await fresh.offer(conflicting, never), "conflict");
     });
@@ -117,72 +125,80 @@ describe("the live assignments", () => {
     it("are stored before they are known", async () => {
       await assignments.offer(offer, never);
       store.failNext("update", new Error("no answer"));
-      await assert.rejects(change(begin(nonce)));
+      await assert.rejects(apply(begin(nonce)));
       assert.equal(assignments.get(id)?.record.phase.name, "queued");
-      await change(begin(nonce));
-      assert.equal(assignments.get(id)?.record.phase.name, "starting");
-      assert.deepEqual(store.stored.get(id)?.record, assignments.get(id)?.record);
+      const { record, ignored } = await apply(begin(nonce));
+      assert.equal(ignored, undefined);
+      assert.equal(assignments.get(id)?.record, record);
+      assert.equal(record.phase.name, "starting");
+      assert.deepEqual(store.stored.get(id)?.record, record);
     });
 
-    it("are not written when nothing changes", async () => {
+    it("are not written when the event is ignored, and the rule is told", async () => {
       await assignments.offer(offer, never);
-      await change((record) => record);
+      const { record, ignored } = await apply(anEvent.accepted);
+      assert.equal(ignored, "no end is decided");
+      assert.equal(record, assignments.get(id)?.record);
       assert.deepEqual(store.writes, ["queued"]);
+      assert.equal(changes.length, 1);
     });
 
     it("adopt what another wrote, and are decided on afresh", async () => {
       await assignments.offer(offer, never);
       store.overwrite(claimedRecord);
-      const seen: string[] = [];
-      const stored = await change((record) => {
-        seen.push(record.phase.name);
-        return beginAttempt(record, otherNonce, 1) ?? record;
-      });
-      assert.deepEqual(seen, ["queued", "claimed"]);
-      assert.deepEqual(stored, claimedRecord);
+      const { record, ignored } = await apply(begin(otherNonce));
+      assert.match(ignored ?? "", /ends all attempts/);
+      assert.deepEqual(record, claimedRecord);
       assert.equal(assignments.get(id)?.compressedTask, undefined, "it is claimed");
     });
 
     it("keep the task in hand when an unclaimed record is adopted", async () => {
       await assignments.offer(offer, never);
       store.overwrite(aRecord({ rowsBegun: true }));
-      await change(begin(nonce));
+      await apply(begin(nonce));
       assert.equal(assignments.get(id)?.record.rowsBegun, true);
       assert.deepEqual(assignments.get(id)?.compressedTask, offer.compressedTask);
     });
 
     it("I10 write a lost record anew from memory", async () => {
       await assignments.offer(offer, never);
-      await change(begin(nonce));
+      await apply(begin(nonce));
       store.lose();
-      const stored = await change((record) => finish(record, "success", 2));
-      assert.equal(stored.phase.name, "finished");
-      assert.deepEqual(store.stored.get(id)?.record, stored);
+      const { record } = await apply(anEvent.failed);
+      assert.equal(record.phase.name, "ending");
+      assert.deepEqual(store.stored.get(id)?.record, record);
     });
 
     it("find an own write again whose answer got lost, and begin one attempt only", async () => {
       await assignments.offer(offer, never);
       store.failNext("update", new Error("no answer"), { done: true });
-      await assert.rejects(change(begin(nonce)));
-      const stored = await change(begin(nonce));
-      assert.deepEqual(stored.phase, { name: "starting", attempt: anAttempt(), since: 1 });
+      await assert.rejects(apply(begin(nonce)));
+      const { record, ignored } = await apply(begin(nonce));
+      assert.equal(ignored, "it has begun already");
+      assert.deepEqual(record.attempts, { begun: 1, burnt: 0 });
+      assert.ok(record.phase.name === "starting");
+      assert.deepEqual(record.phase.attempt, anAttempt());
     });
 
     it("give up when somebody else writes each time", async () => {
-      await assignments.offer(offer, never);
       let others = 0;
-      await assert.rejects(
-        change((record) => {
-          store.overwrite(aRecord({ sequence: 100 + ++others }));
-          return begin(nonce)(record);
-        }),
-        /changed by somebody else 5 times in a row/,
-      );
+      assignments = createAssignments({
+        store: {
+          ...store,
+          update: (...call) => {
+            store.overwrite(aRecord({ sequence: 100 + ++others }));
+            return store.update(...call);
+          },
+        },
+        clock,
+      });
+      await assignments.offer(offer, never);
+      await assert.rejects(apply(begin(nonce)), /changed by somebody else 5 times in a row/);
       assert.equal(others, 5);
     });
 
     it("of an assignment that is not known are an error", async () => {
-      await assert.rejects(change(begin(nonce)), /gitea-task-42 is not known/);
+      await assert.rejects(apply(begin(nonce)), /gitea-task-42 is not known/);
     });
 
     it("wake those who wait for one", async () => {
@@ -197,6 +213,85 @@ describe("the live assignments", () => {
       await assignments.offer(offer, never);
       await Promise.all(waits);
       assert.equal(woken, 2);
+    });
+
+    it("are told when they are stored, each once and in order, with what was before", async () => {
+      await assignments.offer(offer, never);
+      await assignments.offer(offer, never);
+      await apply(begin(nonce));
+      store.failNext("update", new Error("no answer"));
+      await assert.rejects(apply(anEvent.failed));
+      await apply(anEvent.failed);
+      await apply(anEvent.accepted);
+      await assignments.remove(id, never);
+      assert.deepEqual(
+        changes.map(({ event, before, after }) => [event, before?.phase.name, after.phase.name]),
+        [
+          ["offered", undefined, "queued"],
+          ["attempt_begun", "queued", "starting"],
+          ["failed", "starting", "ending"],
+          ["accepted", "ending", "finished"],
+          ["forgotten", "finished", "finished"],
+        ],
+      );
+    });
+  });
+
+  describe("executors without a record", () => {
+    it("I10 count as claimed: no other attempt ever begins", async () => {
+      const record = await adopt();
+      assert.deepEqual(record.phase, { name: "adopted", attempt: orphan.attempt, since: clock.now() });
+      assert.deepEqual([record.fetchedAt, record.sequence], [orphan.createdAt, 0]);
+      assert.deepEqual(record.attempts, { begun: 2, burnt: 0 });
+      assert.deepEqual(store.stored.get(id)?.record, record);
+      assert.notEqual((await apply(begin(nonce))).ignored, undefined);
+      assert.deepEqual(
+        changes.map(({ event }) => event),
+        ["orphan_found"],
+      );
+    });
+
+    it("I10 get their task from its message if that is there, until one claims", async () => {
+      const { assignment: _, ...message } = { ...offer, sequence: 9 };
+      const record = await adopt(message);
+      assert.deepEqual([record.fetchedAt, record.sequence], [offer.fetchedAt, 9]);
+      assert.deepEqual(assignments.get(id)?.compressedTask, offer.compressedTask);
+      await apply({ ...anEvent.claimed, attempt: orphan.attempt });
+      assert.equal(assignments.get(id)?.record.phase.name, "claimed");
+      assert.equal(assignments.get(id)?.compressedTask, undefined);
+    });
+
+    it("are adopted once, and never over a record that is there", async () => {
+      store.overwrite(claimedRecord);
+      assert.deepEqual(await adopt(), claimedRecord, "somebody else knew it");
+      assert.deepEqual(await adopt(), claimedRecord);
+      assert.deepEqual(store.writes, ["adopted"]);
+      assert.deepEqual(changes, []);
+    });
+  });
+
+  describe("keeping", () => {
+    const keep = () => assignments.within(id, () => assignments.keep(id, never));
+
+    it("I10 writes a record anew that is lost, and only then", async () => {
+      await assignments.offer(offer, never);
+      assert.equal(await keep(), false);
+      store.lose();
+      assert.equal(await keep(), true);
+      assert.deepEqual(store.stored.get(id)?.record, aRecord());
+      assert.deepEqual(assignments.get(id)?.compressedTask, offer.compressedTask);
+      await apply(begin(nonce));
+      assert.equal(store.stored.get(id)?.record.phase.name, "starting", "its revision is the new one");
+    });
+
+    it("takes in what another wrote, and writes nothing that is not known", async () => {
+      await assignments.offer(offer, never);
+      store.overwrite(claimedRecord);
+      assert.equal(await keep(), false);
+      assert.deepEqual(assignments.get(id)?.record, claimedRecord);
+      await assignments.remove(id, never);
+      assert.equal(await keep(), false);
+      assert.equal(store.stored.size, 0);
     });
   });
 

@@ -2,165 +2,426 @@ import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import { describe, it } from "mocha";
 import { executorName } from "../../../controller/assignment/executor-metadata.ts";
+import { failureFor } from "../../../controller/assignment/failure.ts";
+import type { FailureReason } from "../../../controller/assignment/failure-reasons.ts";
+import { next } from "../../../controller/assignment/next.ts";
 import {
   type AssignmentRecord,
-  type Claim,
-  currentAttempt,
-  type Phase,
+  claimOf,
+  isCurrentAttempt,
+  phaseNames,
 } from "../../../controller/assignment/record.ts";
-import { defaultTimes } from "../../../controller/assignment/times.ts";
+import { defaultTimes as times } from "../../../controller/assignment/times.ts";
 import type { Executor, ExecutorState } from "../../../controller/backends/backend.ts";
-import { nextSteps, type Seen, type Step } from "../../../controller/lifecycle/next-step.ts";
+import { nextSteps } from "../../../controller/lifecycle/next-step.ts";
+import type { Seen } from "../../../controller/lifecycle/seen.ts";
+import type { Step } from "../../../controller/lifecycle/step.ts";
 import { anAssignment, anAttempt, anExecutorMetadata, aRecord, testStart } from "../../support/builders.ts";
+import { aClaim, aReport, inPhase } from "../../support/phases.ts";
 
 const assignment = anAssignment();
-const grace = defaultTimes.terminalGraceMs;
-const claim: Claim = { instance: "instance-of-the-first", logRows: 0, at: testStart };
-
 const nameOf = (number: number) => executorName(assignment, anAttempt({ number }));
 
-function executor(number: number, state: ExecutorState["phase"], terminal = false): Executor {
+type Looks = "starting" | "running" | "ended" | "terminal" | "terminal ended";
+
+function executor(number: number, looks: Looks, cause?: FailureReason): Executor {
+  const terminal = looks.startsWith("terminal");
+  const state: ExecutorState =
+    looks === "ended" || looks === "terminal ended"
+      ? { phase: "ended", reason: "exited with code 1", ...(cause === undefined ? {} : { cause }) }
+      : { phase: looks === "starting" ? "starting" : "running" };
   return {
     name: nameOf(number),
     metadata: anExecutorMetadata({ attempt: anAttempt({ number }), terminal }),
-    state: state === "ended" ? { phase: state, reason: "exited with code 1" } : { phase: state },
+    state,
     createdAt: testStart,
   };
 }
 
-const starting = (number: number): Phase => ({
-  name: "starting",
-  attempt: anAttempt({ number }),
-  since: testStart,
-});
-const claimed = (number: number): Phase => ({ name: "claimed", attempt: anAttempt({ number }), claim });
-const finished = (what: { number?: number; claimed?: boolean } = {}): Phase => ({
-  name: "finished",
-  ...(what.number === undefined ? {} : { attempt: anAttempt({ number: what.number }) }),
-  ...(what.claimed === true ? { claim } : {}),
-  result: "success",
-  at: testStart,
-});
+type World = Partial<Omit<Seen, "there">> & {
+  readonly executors?: readonly Executor[];
+  readonly unreadable?: readonly string[];
+  /** The backend does not answer. */
+  readonly silent?: boolean;
+};
 
-function steps(
-  phase: Phase | undefined,
-  executors: readonly Executor[],
-  afterMs = 0,
-  unreadable: readonly string[] = [],
-): readonly string[] {
-  const there = { executors, unreadable };
-  const seen: Seen = phase === undefined ? there : { record: aRecord({ phase }), ...there };
-  return nextSteps(seen, testStart + afterMs, defaultTimes).map(asText);
+function seen(record: AssignmentRecord | undefined, world: World = {}): Seen {
+  const { executors = [], unreadable = [], silent = false, ...rest } = world;
+  return {
+    ...(record === undefined ? {} : { record }),
+    ...(silent ? {} : { there: { executors, unreadable } }),
+    settled: true,
+    heardAt: testStart,
+    lingering: new Set(),
+    hasSlot: true,
+    ...rest,
+  };
 }
 
 function asText(step: Step): string {
-  const attempt = "executor" in step ? [1, 2, 3].find((number) => nameOf(number) === step.executor) : "";
-  return `${step.do} ${attempt}`.trim();
+  const attempt = "executor" in step && typeof step.executor === "string" ? step.executor : "";
+  const number = [1, 2, 3].find((one) => nameOf(one) === attempt);
+  if (step.do === "apply")
+    return "failure" in step.event ? `${step.event.type} ${step.event.failure.reason}` : step.event.type;
+  if (step.do === "adopt") return `adopt ${step.executor.metadata.attempt.number}`;
+  if (step.do === "delete") return `delete ${number}${step.messageFirst ? " after its message" : ""}`;
+  return `${step.do} ${number ?? ""}`.trim();
 }
+
+function steps(record: AssignmentRecord | undefined, world: World = {}, afterMs = 0): readonly string[] {
+  const heardAt = world.heardAt ?? testStart + afterMs;
+  return nextSteps(seen(record, { ...world, heardAt }), testStart + afterMs, times).map(asText);
+}
+
+const unclaimed = (name: "ending" | "finished") => {
+  const record = inPhase(name);
+  const { phase } = record;
+  if (phase.name !== "ending" && phase.name !== "finished") throw new Error("no end");
+  const { claim: _, ...rest } = phase;
+  return { ...record, phase: rest };
+};
+const reported = inPhase("ending", { end: { by: "executor", report: aReport } });
+const gone = inPhase("ending", { end: { by: "controller", result: "failure", executorGone: true } });
+const { terminalGraceMs, cancelGraceMs, absentMs } = times;
 
 describe("the next steps of an assignment", () => {
   const cases: readonly (readonly [
     string,
-    Phase | undefined,
-    readonly Executor[],
+    AssignmentRecord | undefined,
+    World,
     number,
     readonly string[],
   ])[] = [
-    ["queued, nothing there", { name: "queued" }, [], 0, []],
-    ["queued, one that lives and whose record was lost", { name: "queued" }, [executor(1, "running")], 0, []],
-    ["queued, one that has ended", { name: "queued" }, [executor(1, "ended")], 0, ["delete 1"]],
-    ["starting, not created yet", starting(1), [], 0, []],
-    ["starting, on its way", starting(1), [executor(1, "starting")], 0, []],
-    ["starting, died: the worker's", starting(1), [executor(1, "ended")], 0, []],
+    ["queued, nothing there", inPhase("queued"), {}, 0, []],
+    [
+      "queued, one that runs and whose record was lost",
+      inPhase("queued"),
+      { executors: [executor(2, "running"), executor(1, "ended")] },
+      0,
+      ["executor_adopted"],
+    ],
+    [
+      "queued, one that has ended and whose record was lost: it may have claimed",
+      inPhase("queued"),
+      { executors: [executor(1, "ended")] },
+      0,
+      ["executor_adopted"],
+    ],
+    [
+      "queued, one whose task is over",
+      inPhase("queued"),
+      { executors: [executor(1, "terminal")] },
+      0,
+      ["delete 1"],
+    ],
+    [
+      "queued again, the lost attempt's lives",
+      aRecord({ attempts: { begun: 1, burnt: 1 } }),
+      { executors: [executor(1, "running")] },
+      0,
+      ["delete 1"],
+    ],
+    ["queued for too long", inPhase("queued"), {}, times.endlessMs, ["failed no_time_left"]],
+    ["starting, not created yet", inPhase("starting"), {}, 0, []],
+    ["starting, died: the worker's", inPhase("starting"), { executors: [executor(1, "ended")] }, 0, []],
     [
       "starting, the attempt before it still lives",
-      starting(2),
-      [executor(1, "running"), executor(2, "running")],
+      inPhase("starting", { attempt: anAttempt({ number: 2 }) }),
+      { executors: [executor(1, "running"), executor(2, "running")] },
       0,
       ["delete 1"],
     ],
-    ["claimed and running", claimed(1), [executor(1, "running")], 10 * grace, []],
-    ["claimed and ended", claimed(1), [executor(1, "ended")], 0, ["fail"]],
-    ["claimed and gone", claimed(1), [], 0, ["fail"]],
+    ["starting past its deadline", inPhase("starting"), {}, 3_600_000, ["failed no_time_left"]],
+    ["claimed and running", inPhase("claimed"), { executors: [executor(1, "running")] }, 1_000_000, []],
+    ["claimed and ended", inPhase("claimed"), { executors: [executor(1, "ended")] }, 0, ["failed no_result"]],
+    [
+      "claimed and killed for its memory",
+      inPhase("claimed"),
+      { executors: [executor(1, "ended", "oom")] },
+      0,
+      ["failed oom"],
+    ],
+    [
+      "claimed, and dead of what its backend calls a start failure",
+      inPhase("claimed"),
+      { executors: [executor(1, "ended", "start_oom")] },
+      0,
+      ["failed oom"],
+    ],
+    ["claimed and missing in one list", inPhase("claimed"), {}, absentMs, []],
+    [
+      "claimed and missing, not for long",
+      inPhase("claimed"),
+      { absentSince: testStart, heardAt: testStart },
+      absentMs - 1,
+      [],
+    ],
+    [
+      "claimed and gone",
+      inPhase("claimed"),
+      { absentSince: testStart, heardAt: testStart },
+      absentMs,
+      ["failed vanished"],
+    ],
+    [
+      "claimed and missing, and heard of since",
+      inPhase("claimed"),
+      { absentSince: testStart, heardAt: testStart + 1 },
+      absentMs,
+      [],
+    ],
+    [
+      "claimed and missing in a list that is older than the claim",
+      inPhase("claimed"),
+      { absentSince: testStart, heardAt: testStart, settled: false },
+      absentMs,
+      [],
+    ],
+    [
+      "claimed, its backend away, and silent",
+      inPhase("claimed"),
+      { silent: true, heardAt: testStart },
+      times.silenceMs,
+      ["failed silent"],
+    ],
     [
       "claimed, an earlier attempt's lives",
-      claimed(2),
-      [executor(1, "running"), executor(2, "running")],
+      inPhase("claimed", { attempt: anAttempt({ number: 2 }) }),
+      { executors: [executor(1, "running"), executor(2, "running")] },
       0,
       ["delete 1"],
     ],
-    ["finished, winding up", finished({ number: 1, claimed: true }), [executor(1, "running")], grace - 1, []],
+    ["adopted and running", inPhase("adopted"), { executors: [executor(1, "running")] }, 1_000_000, []],
+    [
+      "adopted and ended",
+      inPhase("adopted"),
+      { executors: [executor(1, "ended")] },
+      0,
+      ["failed record_lost"],
+    ],
+    [
+      "adopted and killed for its memory",
+      inPhase("adopted"),
+      { executors: [executor(1, "ended", "oom")] },
+      0,
+      ["failed oom"],
+    ],
+    [
+      "adopted and gone",
+      inPhase("adopted"),
+      { absentSince: testStart, heardAt: testStart },
+      absentMs,
+      ["failed record_lost"],
+    ],
+    [
+      "ending with its result, winding up",
+      reported,
+      { executors: [executor(1, "running")] },
+      cancelGraceMs - 1,
+      [],
+    ],
+    [
+      "ending with its result, too long",
+      reported,
+      { executors: [executor(1, "running")] },
+      cancelGraceMs,
+      ["kill 1"],
+    ],
+    [
+      "ending with its result, ended: kept until Gitea knows",
+      reported,
+      { executors: [executor(1, "ended")] },
+      0,
+      ["release"],
+    ],
+    ["ending by us, alive", inPhase("ending"), { executors: [executor(1, "running")] }, 0, ["kill 1"]],
+    [
+      "ending by us, ended",
+      inPhase("ending"),
+      { executors: [executor(1, "ended")] },
+      0,
+      ["executor_gone", "release"],
+    ],
+    ["ending by us, gone", inPhase("ending"), {}, 0, ["executor_gone", "release"]],
+    ["ending by us, the list is older", inPhase("ending"), { settled: false }, 0, []],
+    ["ending by us, unreadable", inPhase("ending"), { unreadable: [nameOf(1)] }, 0, []],
+    ["ending by us, its backend away", inPhase("ending"), { silent: true }, terminalGraceMs - 1, []],
+    [
+      "ending by us, its backend away for long",
+      inPhase("ending"),
+      { silent: true },
+      terminalGraceMs,
+      ["executor_gone"],
+    ],
+    [
+      "ending by us, and it cannot be killed",
+      inPhase("ending"),
+      { executors: [executor(1, "running")] },
+      terminalGraceMs,
+      ["executor_gone", "kill 1"],
+    ],
+    [
+      "ending by us, and it lingers",
+      gone,
+      { executors: [executor(1, "running")], lingering: new Set([nameOf(1)]) },
+      0,
+      ["kill 1", "release"],
+    ],
+    ["ending before the claim, not there: it may still come", unclaimed("ending"), {}, 0, ["executor_gone"]],
+    [
+      "ending before the claim, not there for long",
+      unclaimed("ending"),
+      {},
+      terminalGraceMs,
+      ["executor_gone", "release"],
+    ],
+    ["ending, Gitea away for a day", gone, { hasSlot: false }, times.reportGiveUpMs, ["report_given_up"]],
+    ["ending without an attempt", aRecord({ phase: withoutAttempt("ending") }), {}, 0, ["release"]],
+    [
+      "finished, winding up",
+      inPhase("finished"),
+      { executors: [executor(1, "terminal")] },
+      terminalGraceMs - 1,
+      [],
+    ],
+    ["finished, not marked", inPhase("finished"), { executors: [executor(1, "running")] }, 0, ["mark 1"]],
     [
       "finished, too long",
-      finished({ number: 1, claimed: true }),
-      [executor(1, "running")],
-      grace,
+      inPhase("finished"),
+      { executors: [executor(1, "terminal")] },
+      terminalGraceMs,
+      ["kill 1"],
+    ],
+    [
+      "finished by Gitea, its last steps run",
+      inPhase("finished", { by: "gitea" }),
+      { executors: [executor(1, "terminal")] },
+      cancelGraceMs - 1,
+      [],
+    ],
+    [
+      "finished by Gitea, too long",
+      inPhase("finished", { by: "gitea" }),
+      { executors: [executor(1, "terminal")] },
+      cancelGraceMs,
       ["kill 1"],
     ],
     [
       "finished and ended",
-      finished({ number: 1, claimed: true }),
-      [executor(1, "ended")],
+      inPhase("finished"),
+      { executors: [executor(1, "ended")] },
       0,
-      ["release", "delete 1"],
+      ["release", "mark 1", "delete 1 after its message"],
     ],
-    ["finished and gone", finished({ number: 1, claimed: true }), [], 0, ["release", "forget"]],
-    ["finished before an attempt", finished(), [], 0, ["release", "forget"]],
-    ["finished before the claim", finished({ number: 1 }), [executor(1, "running")], 0, ["kill 1"]],
-    ["finished before the claim, and it may still come", finished({ number: 1 }), [], grace - 1, ["release"]],
-    ["finished before the claim, it came never", finished({ number: 1 }), [], grace, ["release", "forget"]],
-    ["without a record, running: counts as claimed", undefined, [executor(1, "running")], 10 * grace, []],
-    ["without a record, ended", undefined, [executor(1, "ended")], 0, ["fail", "release", "delete 1"]],
+    ["finished and gone", inPhase("finished"), {}, 0, ["release", "forget"]],
+    ["finished, the list is older", inPhase("finished"), { settled: false }, 0, []],
+    ["finished, unreadable", inPhase("finished"), { unreadable: [nameOf(1)] }, 0, []],
     [
-      "without a record, ended with its result",
-      undefined,
-      [executor(1, "ended", true)],
+      "finished, another's unreadable",
+      inPhase("finished"),
+      { unreadable: [nameOf(2)] },
       0,
-      ["release", "delete 1"],
+      ["release", "forget"],
     ],
-    ["without a record, winding up", undefined, [executor(1, "running", true)], grace - 1, []],
-    ["without a record, winding up too long", undefined, [executor(1, "running", true)], grace, ["kill 1"]],
+    ["finished, its backend away", inPhase("finished"), { silent: true }, 1_000_000, []],
+    [
+      "finished before an attempt",
+      aRecord({ phase: withoutAttempt("finished") }),
+      {},
+      0,
+      ["release", "forget"],
+    ],
+    [
+      "finished before the claim",
+      unclaimed("finished"),
+      { executors: [executor(1, "running")] },
+      0,
+      ["kill 1", "mark 1"],
+    ],
+    ["finished before the claim, and it may still come", unclaimed("finished"), {}, terminalGraceMs - 1, []],
+    [
+      "finished before the claim, it came never",
+      unclaimed("finished"),
+      {},
+      terminalGraceMs,
+      ["release", "forget"],
+    ],
+    [
+      "finished, a lost attempt's still there",
+      inPhase("finished", { attempt: anAttempt({ number: 2 }) }),
+      { executors: [executor(1, "running")], hasSlot: false },
+      0,
+      ["delete 1"],
+    ],
+    [
+      "finished, and it lingers",
+      inPhase("finished"),
+      { executors: [executor(1, "terminal")], lingering: new Set([nameOf(1)]) },
+      terminalGraceMs,
+      ["release", "kill 1", "delete 1 after its message"],
+    ],
+    [
+      "without a record, running: counts as claimed",
+      undefined,
+      { executors: [executor(1, "running")] },
+      0,
+      ["adopt 1"],
+    ],
+    ["without a record, ended", undefined, { executors: [executor(1, "ended")] }, 0, ["adopt 1"]],
+    [
+      "without a record, two: the one that lives",
+      undefined,
+      { executors: [executor(1, "running"), executor(2, "ended")] },
+      0,
+      ["adopt 1"],
+    ],
+    [
+      "without a record, its task over",
+      undefined,
+      { executors: [executor(1, "terminal ended"), executor(2, "terminal")] },
+      0,
+      ["delete 1", "delete 2"],
+    ],
+    ["without a record, its backend away", undefined, { silent: true }, 0, []],
   ];
-  for (const [title, phase, executors, afterMs, expected] of cases) {
+  for (const [title, record, world, afterMs, expected] of cases)
     it(`${title}: ${expected.join(", ") || "nothing"}`, () => {
-      assert.deepEqual(steps(phase, executors, afterMs), expected);
+      assert.deepEqual(steps(record, world, afterMs), expected);
     });
-  }
 
-  it("take an executor that cannot be read for one that is there, and another's for nothing", () => {
-    assert.deepEqual(steps(claimed(1), [], 0, [nameOf(1)]), []);
-    assert.deepEqual(steps(claimed(2), [], 0, [nameOf(1)]), ["fail"]);
-    const over = finished({ number: 1, claimed: true });
-    assert.deepEqual(steps(over, [], grace, [nameOf(1)]), ["release"]);
-    assert.deepEqual(steps(over, [], grace, [nameOf(2)]), ["release", "forget"]);
-  });
-
-  it("says why an executor's task failed", () => {
-    const seen = {
-      record: aRecord({ phase: claimed(1) }),
-      executors: [executor(1, "ended")],
-      unreadable: [],
-    };
-    assert.deepEqual(nextSteps(seen, testStart, defaultTimes), [
+  it("says what was seen, and takes what follows a cancel for cancelled", () => {
+    const world = seen(inPhase("claimed", { cancelledAt: testStart }), { executors: [executor(1, "ended")] });
+    assert.deepEqual(nextSteps(world, testStart, times), [
       {
-        do: "fail",
-        result: "failure",
-        reason: "The executor ended before the job was over: exited with code 1.",
+        do: "apply",
+        event: {
+          type: "failed",
+          failure: failureFor("no_result", "exited with code 1"),
+          result: "cancelled",
+        },
       },
     ]);
   });
 
+  it("says why an executor is killed", () => {
+    const [step] = nextSteps(
+      seen(inPhase("ending"), { executors: [executor(1, "running")] }),
+      testStart,
+      times,
+    );
+    assert.ok(step?.do === "kill");
+    assert.match(step.reason, /silent/);
+  });
+
   const number = fc.integer({ min: 1, max: 3 });
-  const phases: fc.Arbitrary<Phase | undefined> = fc.oneof(
+  const records: fc.Arbitrary<AssignmentRecord | undefined> = fc.oneof(
     fc.constant(undefined),
-    fc.constant<Phase>({ name: "queued" }),
-    number.map(starting),
-    number.map(claimed),
+    fc.constantFrom(...phaseNames).map((name) => inPhase(name)),
+    fc.constantFrom(unclaimed("ending"), unclaimed("finished"), reported, gone),
     fc
-      .record({ number: fc.option(number, { nil: undefined }), claimed: fc.boolean() })
-      .map((what) =>
-        finished(what.number === undefined ? {} : { number: what.number, claimed: what.claimed }),
-      ),
+      .tuple(fc.constantFrom("starting" as const, "claimed" as const, "adopted" as const), number)
+      .map(([name, n]) => inPhase(name, { attempt: anAttempt({ number: n }) })),
+    fc.constant(aRecord({ attempts: { begun: 2, burnt: 2 } })),
   );
   const executors = fc
     .uniqueArray(number, { maxLength: 3 })
@@ -168,87 +429,136 @@ describe("the next steps of an assignment", () => {
       fc.tuple(
         ...numbers.map((each) =>
           fc
-            .tuple(fc.constantFrom<ExecutorState["phase"]>("starting", "running", "ended"), fc.boolean())
-            .map(([state, terminal]) => executor(each, state, terminal)),
+            .constantFrom<Looks>("starting", "running", "ended", "terminal", "terminal ended")
+            .map((looks) => executor(each, looks)),
         ),
       ),
     );
-  const world = fc.record({ phase: phases, executors, afterMs: fc.integer({ min: 0, max: 2 * grace }) });
+  const world = fc.record({
+    record: records,
+    executors,
+    afterMs: fc.integer({ min: 0, max: 400_000 }),
+    silent: fc.boolean(),
+    settled: fc.boolean(),
+    hasSlot: fc.boolean(),
+    heard: fc.boolean(),
+    absent: fc.boolean(),
+    lingers: fc.boolean(),
+  });
 
   function everywhere(
     holds: (what: {
       readonly record: AssignmentRecord | undefined;
       readonly executors: readonly Executor[];
       readonly steps: readonly Step[];
-      readonly afterMs: number;
+      readonly seen: Seen;
+      readonly now: number;
     }) => void,
   ): void {
     fc.assert(
-      fc.property(world, ({ phase, executors: there, afterMs }) => {
-        const record = phase === undefined ? undefined : aRecord({ phase });
-        const seen = { executors: there, unreadable: [] };
-        const known = record === undefined ? {} : { record };
-        holds({
-          record,
-          executors: there,
-          steps: nextSteps({ ...known, ...seen }, testStart + afterMs, defaultTimes),
-          afterMs,
+      fc.property(world, ({ record, afterMs, heard, absent, lingers, ...rest }) => {
+        const now = testStart + afterMs;
+        const lingering = new Set(lingers ? rest.executors.map(({ name }) => name) : []);
+        const looked = seen(record, {
+          ...rest,
+          heardAt: heard ? now : testStart,
+          lingering,
+          ...(absent ? { absentSince: testStart } : {}),
         });
+        const there = rest.silent ? [] : rest.executors;
+        holds({ record, executors: there, steps: nextSteps(looked, now, times), seen: looked, now });
       }),
-      { numRuns: 2_000 },
+      { numRuns: 5_000 },
     );
   }
   const lives = ({ state }: Executor) => state.phase !== "ended";
-  const touched = (all: readonly Step[], name: string) =>
+  const isMine = (record: AssignmentRecord, one: Executor) => isCurrentAttempt(record, one.metadata.attempt);
+  const touched = (all: readonly Step[], { name }: Executor) =>
     all.some((step) => (step.do === "kill" || step.do === "delete") && step.executor === name);
 
-  it("never touch a living executor of the current attempt of an assignment that is not over", () => {
+  it("never touch a living executor of the current attempt before the end is decided", () => {
     everywhere(({ record, executors: there, steps: taken }) => {
-      if (record === undefined || record.phase.name === "finished") return;
-      const attempt = currentAttempt(record);
+      if (record === undefined || record.phase.name === "ending" || record.phase.name === "finished") return;
       for (const one of there.filter(lives))
-        if (attempt === undefined || one.name === executorName(assignment, attempt))
-          assert.equal(touched(taken, one.name), false);
+        if (isMine(record, one)) assert.equal(touched(taken, one), false);
     });
   });
 
-  it("never touch a living executor without a record, unless its task is known to be over", () => {
+  it("never touch an executor without a record whose task is not known to be over", () => {
     everywhere(({ record, executors: there, steps: taken }) => {
       if (record !== undefined) return;
-      for (const one of there.filter((each) => lives(each) && !each.metadata.terminal))
-        assert.equal(touched(taken, one.name), false);
+      for (const one of there) if (!one.metadata.terminal) assert.equal(touched(taken, one), false);
     });
   });
 
-  it("give a slot back only when nothing lives", () => {
-    everywhere(({ executors: there, steps: taken }) => {
-      if (taken.some((step) => step.do === "release")) assert.equal(there.some(lives), false);
-    });
-  });
-
-  it("forget only what is over and has no executor left", () => {
+  it("end each executor of an attempt that is lost, at once", () => {
     everywhere(({ record, executors: there, steps: taken }) => {
+      if (record === undefined || record.attempts.begun === 0) return;
+      for (const one of there) if (!isMine(record, one)) assert.equal(touched(taken, one), true);
+    });
+  });
+
+  it("delete the current attempt's executor only when it is marked, and has ended or lingers", () => {
+    everywhere(({ record, executors: there, steps: taken, seen: { lingering } }) => {
+      for (const [index, step] of taken.entries()) {
+        if (step.do !== "delete" || record === undefined) continue;
+        const one = there.find(({ name }) => name === step.executor);
+        assert.ok(one);
+        if (!isMine(record, one)) continue;
+        assert.equal(record.phase.name, "finished");
+        assert.ok(!lives(one) || lingering.has(one.name));
+        assert.equal(step.messageFirst, true);
+        const marked = taken
+          .slice(0, index)
+          .some((other) => other.do === "mark" && other.executor === one.name);
+        assert.ok(one.metadata.terminal || marked);
+      }
+    });
+  });
+
+  it("give a slot back only when nothing lives, lingering ones aside, and only after the end", () => {
+    everywhere(({ record, executors: there, steps: taken, seen: { lingering, hasSlot } }) => {
+      if (!taken.some((step) => step.do === "release")) return;
+      assert.ok(hasSlot && (record?.phase.name === "ending" || record?.phase.name === "finished"));
+      assert.equal(
+        there.some((one) => lives(one) && !lingering.has(one.name)),
+        false,
+      );
+    });
+  });
+
+  it("forget only what is over and has no executor left, by a list that is not older than that", () => {
+    everywhere(({ record, steps: taken, seen: { there, settled } }) => {
       if (!taken.some((step) => step.do === "forget")) return;
       assert.equal(record?.phase.name, "finished");
-      assert.deepEqual(there, []);
+      assert.deepEqual(there?.executors, []);
+      assert.equal(settled, true);
     });
   });
 
-  it("fail a claimed one whose executor is not alive exactly once, and no other one that has a record", () => {
-    everywhere(({ record, executors: there, steps: taken }) => {
-      if (record === undefined) return;
-      const attempt = currentAttempt(record);
-      const current = there.find(
-        (one) => attempt !== undefined && one.name === executorName(assignment, attempt),
-      );
-      const dead = record.phase.name === "claimed" && (current === undefined || !lives(current));
-      assert.equal(taken.filter((step) => step.do === "fail").length, dead ? 1 : 0);
+  it("apply one event at most, and one that moves the record", () => {
+    everywhere(({ record, steps: taken, now }) => {
+      const events = taken.flatMap((step) => (step.do === "apply" ? [step.event] : []));
+      assert.ok(events.length <= 1);
+      const [event] = events;
+      if (event === undefined) return;
+      assert.ok(record);
+      assert.equal(next(record, event, now).moved, true, event.type);
     });
   });
 
-  it("leave nothing alone for ever: what is over has a step once the grace is over", () => {
-    everywhere(({ record, steps: taken, afterMs }) => {
-      if (record?.phase.name === "finished" && afterMs >= grace) assert.notDeepEqual(taken, []);
+  it("leave nothing alone for ever: what is over has a step once its grace is over", () => {
+    everywhere(({ record, steps: taken, seen: { there, settled }, now }) => {
+      if (record?.phase.name !== "finished" || there === undefined || !settled) return;
+      if (now < testStart + Math.max(terminalGraceMs, cancelGraceMs)) return;
+      if (there.executors.some((one) => isMine(record, one) && !lives(one)) || claimOf(record) === aClaim)
+        assert.notDeepEqual(taken, []);
     });
   });
 });
+
+function withoutAttempt(name: "ending" | "finished"): AssignmentRecord["phase"] {
+  return name === "ending"
+    ? { name, end: { by: "controller", result: "cancelled", executorGone: true }, since: testStart }
+    : { name, result: "cancelled", by: "gitea", at: testStart };
+}

@@ -34,6 +34,15 @@ describe("errors of Gitea", () => {
     assert.equal(fromGitea("trying", undefined).fault, "transient");
   });
 
+  it("tell whether Gitea itself has said no, or nobody knows what came of the call", () => {
+    const answered = (error: unknown) => fromGitea("trying", error).answered;
+    assert.equal(answered(new ConnectError("desc = pick task: locked", Code.Unknown)), true);
+    assert.equal(answered(new ConnectError("invalid runner for task", Code.Unknown)), true);
+    assert.equal(answered(new ConnectError("reset", Code.Aborted)), false);
+    assert.equal(answered(new ConnectError("HTTP 502", Code.Unavailable)), false);
+    assert.equal(answered(new TypeError("fetch failed")), false);
+  });
+
   it("say what was tried, and keep the cause", () => {
     const cause = new ConnectError("x", Code.Unavailable);
     const error = fromGitea("fetching a task", cause);

@@ -13,7 +13,7 @@ import { useNats } from "../../support/nats.ts";
 
 const id = anAssignment().id;
 const starting = (number: number): AssignmentRecord =>
-  aRecord({ phase: { name: "starting", attempt: anAttempt({ number }), since: 1 } });
+  aRecord({ phase: { name: "starting", attempt: anAttempt({ number }), since: 1, deadlineAt: 9 } });
 
 function stored(outcome: WriteOutcome): Versioned {
   assert.ok(outcome.kind === "stored", `it is a ${outcome.kind}`);

@@ -288,6 +288,19 @@ describe("the scheduler", () => {
     assert.equal(first(open).version, 0n);
   });
 
+  for (const [what, error, lost] of [
+    ["came to no answer", new GiteaError("transient", "fetching"), 1],
+    ["Gitea itself refused", new GiteaError("transient", "fetching", { answered: true }), 0],
+    ["Gitea does not know the runner for", new GiteaError("unregistered", "fetching"), 0],
+  ] as const)
+    it(`${lost === 1 ? "counts" : "does not count"} a fetch as lost that ${what}`, async () => {
+      let count = 0;
+      const { begin, open } = setUp({ capacity: 1, onFetchLost: () => count++ });
+      await begin();
+      await first(open).fail(error);
+      assert.equal(count, lost);
+    });
+
   it("ends with the variables to look at when Gitea does not know the runner at the start", async () => {
     const { scheduler, declareFailures, versions } = setUp();
     declareFailures.push(new GiteaError("unregistered", "declaring"));

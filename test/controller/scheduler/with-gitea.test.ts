@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { afterEach, describe, it } from "mocha";
+import { failureFor, failureRows } from "../../../controller/assignment/failure.ts";
 import { beat } from "../../../controller/gitea/beat.ts";
-import { reportEnd } from "../../../controller/gitea/report-end.ts";
+import { createReportEnd } from "../../../controller/gitea/report-end.ts";
 import { createRunnerClient, type RunnerClient } from "../../../controller/gitea/runner-client.ts";
 import { compressTask } from "../../../controller/protocol/compressed-task.ts";
 import { readTask } from "../../../controller/protocol/read-task.ts";
@@ -42,6 +43,7 @@ function start(gitea: FakeGitea, stop: AbortController, capacity = 4) {
       else await clock.step(100);
     }
   };
+  const reportEnd = createReportEnd({ gitea: client, clock });
   const log = createRecordingLogger();
   const heldUp = createHeldUp();
   const published: bigint[] = [];
@@ -52,7 +54,6 @@ function start(gitea: FakeGitea, stop: AbortController, capacity = 4) {
     gitea: client,
     take: createTakeTask({
       read: (task) => readTask({ trustDomain: testTrustDomain, allowForksOnPods: false }, task),
-      offered: "[self-hosted, pod]",
       compress: compressTask,
       publish: ({ assignment }) => {
         if (!state.publishes) return Promise.reject(new Error("the queue is away"));
@@ -61,8 +62,11 @@ function start(gitea: FakeGitea, stop: AbortController, capacity = 4) {
         return Promise.resolve({ sequence: ++sequence });
       },
       offer: () => Promise.resolve(),
-      fail: (taskId, reason, signal) =>
-        reportEnd(client, { taskId, result: "failure", reason, steps: [] }, clock.now(), signal),
+      fail: (taskId, failure, signal) => {
+        const reason = failure === undefined ? [] : failureRows(failure, { offered: "[self-hosted, pod]" });
+        const result = failure === undefined ? "cancelled" : "failure";
+        return reportEnd({ taskId, result, reason, steps: [] }, signal);
+      },
       beat: (taskId, signal) => beat(client, taskId, signal),
       heldUp,
       clock,
@@ -179,10 +183,12 @@ describe("the scheduler with a Gitea", () => {
     await scheduler.until(1);
     await scheduler.end();
     assert.deepEqual(gitea.shown(wrong), { job: "failure", steps: ["skipped", "skipped"] });
-    assert.deepEqual(wrong.task?.log, [
-      'This job cannot be run here: runs-on: [] lacks "self-hosted".',
-      "Offered: runs-on: [self-hosted, pod].",
-    ]);
+    const failure = failureFor("labels", 'runs-on: [] lacks "self-hosted"');
+    assert.deepEqual(wrong.task?.log, failureRows(failure, { offered: "[self-hosted, pod]" }));
+    assert.match(
+      wrong.task.log.join("\n"),
+      /runs-on: \[\] lacks "self-hosted"[^]*Offered: runs-on: \[self-hosted, pod\]/,
+    );
     assert.equal(gitea.shown(alone).job, "failure");
     assert.deepEqual(scheduler.published, [good?.task?.id]);
   });

@@ -101,12 +101,10 @@ describe("client sessions", () => {
 
   type Dialled = { readonly ping: Client<typeof PingService>; readonly sessions: ClientSessions };
 
-  function dial(port: number, lookup?: LookupFunction): Dialled {
+  function dial(port: number, lookup?: LookupFunction, pings = {}): Dialled {
     const baseUrl = lookup === undefined ? `https://127.0.0.1:${port}` : `https://facade.example:${port}`;
-    const authorize = exactly(facadeId);
-    const sessions = resources.use(
-      createClientSessions({ baseUrl, source: jobSource, authorize, clock, ...(lookup && { lookup }) }),
-    );
+    const common = { source: jobSource, authorize: exactly(facadeId), clock, ...pings };
+    const sessions = resources.use(createClientSessions({ baseUrl, ...common, ...(lookup && { lookup }) }));
     return { ping: createClient(PingService, transport(baseUrl, sessions)), sessions };
   }
 
@@ -294,6 +292,40 @@ describe("client sessions", () => {
     await settle();
     assert.equal((await ping.ping({})).data, jobId);
     await closed;
+    assert.equal(seen.length, 2);
+  });
+
+  /** Passes on what comes for a port, until what has come so far is cut off without a word, as by a dead machine. */
+  async function passOn(port: number): Promise<{ readonly port: number; freeze(): void }> {
+    const sockets: net.Socket[] = [];
+    const proxy = net.createServer((near) => {
+      const far = net.connect(port, "127.0.0.1");
+      for (const socket of [near, far]) socket.on("error", () => {});
+      sockets.push(near, far);
+      near.pipe(far).pipe(near);
+    });
+    resources.defer(() => {
+      for (const socket of sockets) socket.destroy();
+      proxy.close();
+    });
+    proxy.listen(0, "127.0.0.1");
+    await once(proxy, "listening");
+    const freeze = () => {
+      for (const socket of sockets) socket.unpipe().pause();
+    };
+    return { port: (proxy.address() as AddressInfo).port, freeze };
+  }
+
+  it("give up a connection on which a ping stays unanswered: its calls fail, and the next one dials anew", async () => {
+    const [, port] = await serve(createSettableSource(await facade()));
+    const way = await passOn(port);
+    const { ping, sessions } = dial(way.port, undefined, { pingIntervalMs: 50, pingTimeoutMs: 500 });
+    const stream = createClient(SpiffeWorkloadAPI, transport(`https://127.0.0.1:${way.port}`, sessions));
+    const messages = stream.fetchX509SVID({})[Symbol.asyncIterator]();
+    await messages.next();
+    way.freeze();
+    await assert.rejects(messages.next());
+    assert.equal((await ping.ping({})).data, jobId);
     assert.equal(seen.length, 2);
   });
 

@@ -133,6 +133,14 @@ describe("TLS server", () => {
     assert.equal(peer.id, otherId);
   });
 
+  it("knows nobody without a session of its own, and says so without an error", async () => {
+    const stranger = http2.connect("http://127.0.0.1:1");
+    stranger.on("error", () => {});
+    stranger.destroy();
+    for (const session of [undefined, stranger])
+      assert.deepEqual(server.peerOf(session), { ok: false, reason: "its session is not known" });
+  });
+
   const unidentified: readonly (readonly [string, LeafOptions, RegExp])[] = [
     ["a CA certificate", { ca: true }, /certificate of a CA/],
     ["two IDs", { uris: [jobId, otherId] }, /2 URI names/],

@@ -1,19 +1,20 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "mocha";
+import { failureFor } from "../../../controller/assignment/failure.ts";
 import type { Executor, ExecutorState } from "../../../controller/backends/backend.ts";
 import { type AttemptHistory, createAttemptHistory } from "../../../controller/worker/attempt-history.ts";
 import { createFakeClock, type FakeClock } from "../../fakes/fake-clock.ts";
 import { anExecutorMetadata } from "../../support/builders.ts";
 
-const times = { startMs: 100, pendingMs: 600 };
 const id = "gitea-task-42";
+const down = failureFor("backend_down", "no answer");
 
 describe("the history of attempts", () => {
   let clock: FakeClock;
   let history: AttemptHistory;
   beforeEach(() => {
     clock = createFakeClock();
-    history = createAttemptHistory(times, clock);
+    history = createAttemptHistory({ callMs: 100 }, clock);
   });
   const executor = (name: string, state: ExecutorState): Executor => ({
     name,
@@ -23,41 +24,71 @@ describe("the history of attempts", () => {
   });
   const running = (name: string) => executor(name, { phase: "running" });
 
-  it("takes a missing executor for lost only if it was there", () => {
-    assert.equal(history.lost(id, "first", undefined), undefined);
-    history.seen(id, running("first"));
-    assert.equal(history.lost(id, "first", undefined), "it is gone");
-    assert.equal(history.lost(id, "second", undefined), undefined, "that one was never there");
-    assert.equal(history.lost("gitea-task-43", "first", undefined), undefined);
+  it("takes a missing executor for missing only if it was there, since when it was not", async () => {
+    assert.equal(history.saw(id, "first", undefined).missingSince, undefined);
+    history.saw(id, "first", running("first"));
+    const since = clock.now();
+    assert.equal(history.saw(id, "first", undefined).missingSince, since);
+    await clock.step(10);
+    assert.equal(history.saw(id, "first", undefined).missingSince, since);
+    assert.equal(history.saw(id, "second", undefined).missingSince, undefined, "that one was never there");
+    assert.equal(history.saw("gitea-task-43", "first", undefined).missingSince, undefined);
   });
 
-  it("says why the backend refused, of that executor only", () => {
-    history.refused(id, "first", "no such image");
-    assert.equal(history.lost(id, "first", undefined), "no such image");
-    assert.equal(history.lost(id, "second", undefined), undefined);
+  it("forgets that an executor was missing when it is there again", async () => {
+    history.saw(id, "first", running("first"));
+    history.saw(id, "first", undefined);
+    await clock.step(10);
+    assert.equal(history.saw(id, "first", running("first")).missingSince, undefined);
+    await clock.step(10);
+    assert.equal(history.saw(id, "first", undefined).missingSince, clock.now());
   });
 
-  it("says why an executor ended", () => {
+  it("counts from the start, anew from when it runs, and not while it waits for room", async () => {
+    const made = executor("first", { phase: "starting" });
+    const began = clock.now();
+    await clock.step(10);
+    assert.equal(history.saw(id, "first", made).countedFrom, began);
+    await clock.step(10);
+    const waiting = failureFor("unschedulable", "");
     assert.equal(
-      history.lost(id, "first", executor("first", { phase: "ended", reason: "out of memory" })),
-      "out of memory",
+      history.saw(id, "first", { ...made, state: { phase: "starting", waiting } }).countedFrom,
+      began + 20,
     );
+    await clock.step(10);
+    assert.equal(history.saw(id, "first", made).countedFrom, began + 20);
+    await clock.step(10);
+    assert.equal(history.saw(id, "first", { ...made, state: { phase: "running" } }).countedFrom, began + 40);
+    await clock.step(10);
+    assert.equal(history.saw(id, "first", { ...made, state: { phase: "running" } }).countedFrom, began + 40);
   });
 
-  it("counts the time from when an executor was first seen to run, for each anew", async () => {
-    history.seen(id, running("first"));
-    await clock.step(99);
-    assert.equal(history.lost(id, "first", running("first")), undefined);
+  it("remembers what a call for it failed with, until it is there", () => {
+    history.failed(id, "first", down, false);
+    assert.deepEqual(history.saw(id, "first", undefined).failure, down);
+    assert.equal(history.saw(id, "second", undefined).failure, undefined);
+    history.failed(id, "first", down, false);
+    assert.equal(history.saw(id, "first", running("first")).failure, undefined);
+    const identity = failureFor("identity", "no entry");
+    history.failed(id, "first", identity, false);
+    assert.deepEqual(history.saw(id, "first", running("first")).failure, identity);
+  });
+
+  it("expects an executor of a create with an open outcome for twice the time of a call", async () => {
+    history.failed(id, "first", down, false);
+    assert.equal(history.mayCome(id), false);
+    history.failed(id, "first", down, true);
+    await clock.step(199);
+    assert.equal(history.mayCome(id), true);
     await clock.step(1);
-    assert.equal(history.lost(id, "first", running("first")), "it did not ask for its job in time");
-    assert.equal(history.lost(id, "second", running("second")), undefined);
+    assert.equal(history.mayCome(id), false);
   });
 
   it("remembers nothing of assignments that are not known any more", () => {
-    history.seen(id, running("first"));
+    history.failed(id, "first", down, true);
     history.keep((known) => known === id);
-    assert.equal(history.lost(id, "first", undefined), "it is gone");
+    assert.equal(history.mayCome(id), true);
     history.keep(() => false);
-    assert.equal(history.lost(id, "first", undefined), undefined);
+    assert.equal(history.mayCome(id), false);
   });
 });

@@ -38,7 +38,7 @@ describe("the worker's loop", () => {
     const one = started({ capacity: 2 });
     publish(one);
     await one.clock.step(60_000);
-    assert.deepEqual(one.lane.slots.held(), [first.id, second.id]);
+    assert.deepEqual(one.slots.held(), [first.id, second.id]);
     assert.deepEqual(
       [1, 2, 3].map((sequence) => one.queue.deliveries(sequence)),
       [1, 1, 0],
@@ -47,7 +47,7 @@ describe("the worker's loop", () => {
     await one.claim(first);
     await one.clock.step(0);
     assert.equal(one.queue.deliveries(3), 0, "the executor has the slot until it has ended");
-    one.lane.slots.release(first.id);
+    one.slots.release(first.id);
     await one.clock.step(0);
     assert.equal(one.queue.deliveries(3), 1);
   });
@@ -77,11 +77,11 @@ describe("the worker's loop", () => {
   it("leaves messages without a slot alone while one with a slot waits to come again", async () => {
     const one = started({ capacity: 1 });
     publish(one, 2);
-    for (let i = 0; i < 40; i++) one.backend.failNext("bindIdentity", new BackendError("retryable", "away"));
-    await one.clock.step(600_000);
+    for (let i = 0; i < 30; i++) one.backend.failNext("bindIdentity", new BackendError("retryable", "away"));
+    await one.clock.step(450_000);
     assert.equal(one.queue.deliveries(2), 0);
     assert.equal(one.events().includes("capacity_wait"), false);
-    assert.equal(one.queue.deliveries(1), 41);
+    assert.equal(one.queue.deliveries(1), 31);
   });
 
   it("pulls for an executor that was there before a restart, though the pool is full", async () => {
@@ -92,7 +92,7 @@ describe("the worker's loop", () => {
     const one = createLaneUnderTest({ capacity: 1, world: earlier.backend.world, store: earlier.store });
     open.push(one);
     for (const record of earlier.store.stored.values()) one.assignments.restore(record);
-    one.lane.slots.restore(first.id);
+    one.slots.restore(first.id);
     publish(one, 2);
     one.run("worker");
     await one.clock.step(0);
@@ -138,6 +138,101 @@ describe("the worker's loop", () => {
     assert.equal(one.backend.called("create").length, 1);
   });
 
+  describe("behind a message that nobody can read, of which the server lets one be unacknowledged", () => {
+    const unreadable = {
+      kind: "unknown-key",
+      keyId: "0badcafe",
+      assignmentId: "gitea-task-41",
+    } as const;
+    async function blocked(): Promise<LaneUnderTest> {
+      const clock = createFakeClock();
+      const one = createLaneUnderTest({ capacity: 1, clock, queue: createFakeQueue(clock, 1) });
+      open.push(one);
+      one.queue.publish(unreadable);
+      for (const content of contents.slice(0, 2))
+        await one.assignments.offer({ ...content, sequence: one.queue.publish(content) }, never);
+      one.run("worker");
+      await clock.step(4_000);
+      return one;
+    }
+
+    it("takes the next assignment from memory, and removes its message after the claim", async () => {
+      const one = await blocked();
+      assert.equal(one.phase(first), "starting 1");
+      assert.deepEqual(one.slots.held(), [first.id]);
+      assert.equal(one.queue.deliveries(2), 0);
+      await one.claim(first);
+      await one.clock.step(0);
+      assert.equal(one.events().at(-1), "acked");
+      assert.equal(one.queue.size, 2);
+      assert.equal(one.phase(second), "queued", "there is no slot for it");
+      one.slots.release(first.id);
+      await one.clock.step(4_000);
+      assert.equal(one.phase(second), "starting 1");
+    });
+
+    it("goes on telling of the message, and never gives it up", async () => {
+      const one = await blocked();
+      for (const assignment of [first, second]) {
+        await one.claim(assignment);
+        one.slots.release(assignment.id);
+        await one.clock.step(4_000);
+      }
+      await one.clock.step(60_000);
+      assert.ok(one.unknownKeys.length >= 4, String(one.unknownKeys));
+      assert.deepEqual(new Set(one.unknownKeys), new Set(["gitea-task-41"]));
+      assert.equal(
+        one.queue.answers().some(({ sequence, word }) => sequence === 1 && word !== "again"),
+        false,
+      );
+    });
+
+    it("waits in hand for its time without taking a place, once the queue is about to give it up", async () => {
+      const clock = createFakeClock();
+      const one = createLaneUnderTest({ capacity: 1, clock, queue: createFakeQueue(clock, 1) });
+      open.push(one);
+      one.queue.publish(unreadable);
+      one.queue.age(1, 600);
+      const content = aContent();
+      await one.assignments.offer({ ...content, sequence: one.queue.publish(content) }, never);
+      one.run("worker");
+      await clock.step(60_000);
+      assert.equal(one.queue.deliveries(1), 1);
+      assert.equal(one.phase(content.assignment), "starting 1");
+    });
+
+    it("tries an assignment from memory again when its time has come", async () => {
+      const clock = createFakeClock();
+      const one = createLaneUnderTest({ capacity: 1, clock, queue: createFakeQueue(clock, 1) });
+      open.push(one);
+      one.queue.publish(unreadable);
+      const content = aContent();
+      await one.assignments.offer({ ...content, sequence: one.queue.publish(content) }, never);
+      one.backend.failNext("create", new BackendError("retryable", "exceeded", { reason: "quota" }));
+      one.run("worker");
+      await clock.step(10_000);
+      assert.deepEqual(one.backend.called("create").length, 1);
+      await clock.step(12_000);
+      assert.deepEqual(one.backend.called("create").length, 2);
+      assert.equal(one.events().at(-1), "backend_ready");
+    });
+
+    it("takes nothing from memory once the message is gone", async () => {
+      const clock = createFakeClock();
+      const one = createLaneUnderTest({ capacity: 2, clock, queue: createFakeQueue(clock, 1) });
+      open.push(one);
+      one.queue.publish(unreadable);
+      one.run("worker");
+      await clock.step(1_000);
+      one.queue.drop(1);
+      await clock.step(30_000);
+      const content = aContent();
+      await one.assignments.offer({ ...content, sequence: 7 }, never);
+      await clock.step(10_000);
+      assert.equal(one.phase(content.assignment), "queued", "its message has to come");
+    });
+  });
+
   it("works on deliveries beside each other", async () => {
     const one = started({ capacity: 2 });
     const release = one.backend.hold("create");
@@ -171,6 +266,7 @@ describe("the worker's loop", () => {
           await delivered.promise;
           return queue.next(backend, options, never);
         },
+        remove: (...args) => queue.remove(...args),
       },
       slots: createSlots(1),
       assignments: { all: () => [] },
@@ -190,7 +286,12 @@ describe("the worker's loop", () => {
   it("B-41 has two lanes that share nothing: a full or broken one does not hold up the other", async () => {
     const clock = createFakeClock();
     const store = createFakeRecordStore();
-    const shared = { clock, store, queue: createFakeQueue(clock), assignments: createAssignments(store) };
+    const shared = {
+      clock,
+      store,
+      queue: createFakeQueue(clock),
+      assignments: createAssignments({ store, clock }),
+    };
     const pod = started({ ...shared, kind: "pod", capacity: 1 });
     const vm = started({ ...shared, kind: "vm", capacity: 1 });
     const release = pod.backend.hold("list");
@@ -198,14 +299,14 @@ describe("the worker's loop", () => {
     publish(pod, 2);
     shared.queue.publish(waiting);
     await clock.step(0);
-    assert.deepEqual(pod.lane.slots.held(), [first.id]);
-    assert.deepEqual(vm.lane.slots.held(), [waiting.assignment.id]);
+    assert.deepEqual(pod.slots.held(), [first.id]);
+    assert.deepEqual(vm.slots.held(), [waiting.assignment.id]);
     assert.equal(vm.events().at(-1), "backend_ready");
     await vm.claim(waiting.assignment);
     await clock.step(0);
     assert.equal(vm.events().at(-1), "acked");
-    vm.lane.slots.release(waiting.assignment.id);
-    assert.deepEqual(pod.lane.slots.held(), [first.id]);
+    vm.slots.release(waiting.assignment.id);
+    assert.deepEqual(pod.slots.held(), [first.id]);
     release();
     await clock.step(0);
     assert.equal(pod.events().at(-1), "backend_ready");

@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { createInterface } from "node:readline";
 import { after, afterEach, before } from "mocha";
+import { eventually } from "../../support/eventually.ts";
 
 /** The demo as a process of its own, in a folder for temporary files that nobody else has. */
 export type DemoProcess = {
@@ -22,8 +23,8 @@ export type DemoProcess = {
 export type DemoRuns = {
   readonly folder: string;
   start(args: readonly string[], environment?: NodeJS.ProcessEnv): DemoProcess;
-  /** Fails if a file is left in the folder, or a process that was told of it. */
-  assertNothingIsLeft(): void;
+  /** Fails if a file is left in the folder, or for long a process that was told of it. */
+  assertNothingIsLeft(): Promise<void>;
 };
 
 const program = path.join(import.meta.dirname, "../../../scripts/demo.ts");
@@ -87,11 +88,17 @@ export function useDemo(): DemoRuns {
       running = { pid, demo };
       return demo;
     },
-    assertNothingIsLeft: () => {
+    assertNothingIsLeft: async () => {
       assert.deepEqual(readdirSync(folder), []);
-      assert.deepEqual(processesThatKnow(folder), []);
+      await assertNoneKnows(folder);
     },
   };
+}
+
+/** Fails if there is such a process, and for more than a moment: one that was killed is still to be seen until it runs again. */
+export async function assertNoneKnows(word: string): Promise<void> {
+  await eventually("it has ended", () => processesThatKnow(word).length === 0, 10_000).catch(() => undefined);
+  assert.deepEqual(processesThatKnow(word), []);
 }
 
 /** Command lines of all processes whose arguments or environment hold a word; those of other users only for root. */

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readdirSync } from "node:fs";
 import { describe, it } from "mocha";
 import { useFakeTools } from "../../support/fake-tools.ts";
-import { processesThatKnow, useDemo } from "./demo-process.ts";
+import { assertNoneKnows, useDemo } from "./demo-process.ts";
 
 describe("the demo's first build", () => {
   const tools = useFakeTools();
@@ -21,9 +21,9 @@ describe("the demo's first build", () => {
     await demo.line(/nats-server .*building with Go/);
     demo.interrupt();
     assert.equal(await demo.ended, 130);
-    assert.deepEqual(processesThatKnow(tools.bin), []);
+    await assertNoneKnows(tools.bin);
     assert.deepEqual(readdirSync(tools.cache), []);
-    demos.assertNothingIsLeft();
+    await demos.assertNothingIsLeft();
   });
 
   it("that fails ends the demo with 1 and says why", async () => {
@@ -36,7 +36,7 @@ describe("the demo's first build", () => {
     const demo = demos.start([], tools.environment);
     assert.equal(await demo.ended, 1);
     assert.match(demo.lines.join("\n"), /Failed: building nats-server .*no-such-module/);
-    demos.assertNothingIsLeft();
+    await demos.assertNothingIsLeft();
   });
 });
 

@@ -10,6 +10,7 @@ import {
   executor,
   folder,
   type FakeProcessTable,
+  marked,
 } from "./fake-processes.ts";
 
 function begin(table: FakeProcessTable, file = aFile()) {
@@ -64,6 +65,31 @@ describe("the end of an executor's processes", () => {
     await done;
     assert.deepEqual(table.processes, []);
     assert.equal(table.signals.length, 9);
+  });
+
+  it("waits until it can be told whose a process is that becomes another program", async () => {
+    const table = createFakeProcessTable(aProcess({ pid: 101, environment: undefined }));
+    const { clock, done } = begin(table);
+    await clock.step(10);
+    assert.deepEqual(table.signals, []);
+    table.processes = [aProcess({ pid: 101, environment: marked })];
+    await clock.step(100);
+    await done;
+    assert.deepEqual(table.signals, [[101, "SIGKILL"]]);
+  });
+
+  it("does not wait for ever for what cannot be told", async () => {
+    const table = createFakeProcessTable(aProcess({ pid: 101, environment: undefined }));
+    const { clock, done } = begin(table);
+    await clock.step(10_000);
+    await done;
+    assert.deepEqual(table.signals, []);
+  });
+
+  it("does not ask whose a process is by its environment where executors have uids", async () => {
+    const table = createFakeProcessTable(aProcess({ pid: 101, environment: undefined }));
+    await begin(table, aFile({ uid: 60600 })).done;
+    assert.deepEqual(table.signals, []);
   });
 
   it("fails, naming a process, when one does not end; the next call tries again", async () => {

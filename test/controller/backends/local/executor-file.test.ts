@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "mocha";
 import {
   belongsTo,
+  deadlineOf,
   metadataOf,
   parseExecutorFile,
   serialiseExecutorFile,
@@ -11,11 +12,26 @@ import { aFile, executor } from "./fake-processes.ts";
 
 describe("executor.json", () => {
   it("B-06 is read as it was written, metadata and all", () => {
-    for (const file of [aFile(), aFile({ uid: 60999, process: null, killedFor: "a", ended: "b" })]) {
+    for (const file of [
+      aFile(),
+      aFile({ uid: 60999, process: null, killedFor: "a", ended: "b", cause: "killed" }),
+    ]) {
       const read = parseExecutorFile(serialiseExecutorFile(file));
       assert.deepEqual(read, file);
       assert.deepEqual(metadataOf(executor, read, testTrustDomain), anExecutorMetadata());
     }
+  });
+
+  it("is read as an older controller wrote it, with the backend's limit as its deadline", () => {
+    const { deadlineAt: _, ...older } = aFile();
+    const read = parseExecutorFile(JSON.stringify(older));
+    assert.equal(deadlineOf(read, 60), read.createdAt + 60_000);
+  });
+
+  it("has the earlier of its own deadline and the backend's limit", () => {
+    const file = aFile({ deadlineAt: aFile().createdAt + 30_000 });
+    assert.equal(deadlineOf(file, 60), file.deadlineAt);
+    assert.equal(deadlineOf(file, 20), file.createdAt + 20_000);
   });
 
   for (const [what, change] of [
@@ -25,6 +41,7 @@ describe("executor.json", () => {
     ["a negative pid", { process: { pid: -1, startTime: 1, bootId: "b" } }],
     ["a process without boot", { process: { pid: 100, startTime: 1 } }],
     ["labels that are no texts", { labels: { a: 1 } }],
+    ["a cause that is none", { cause: "bad luck" }],
     ["another version", { version: 2 }],
     ["a field that is not known", { capability: "x" }],
   ] as const) {

@@ -105,6 +105,33 @@ describe("the state of an executor", () => {
     assert.deepEqual(reasons, ["its process is gone", "exited with code 1", "silence", "exited with code 2"]);
   });
 
+  for (const [what, cause, seen] of [
+    ["exited by itself", undefined, state(aFile(), [], { exit: "exited with code 1" })],
+    ["was killed by somebody else", "killed", state(aFile(), [], { exit: "killed by SIGKILL" })],
+    ["is gone, and nobody saw how", "vanished", state(aFile(), [])],
+    [
+      "ran before its machine was started anew",
+      "node_lost",
+      state(aFile({ process: { pid: 100, startTime: 5000, bootId: "the-boot-before" } }), []),
+    ],
+    ["never began", "start_failed", state(aFile({ process: null }), [], { now: testStart + 10_000 })],
+    [
+      "was ended at its deadline",
+      "deadline",
+      state(aFile({ killedFor: "deadline", cause: "deadline" }), [], { exit: "killed by SIGKILL" }),
+    ],
+    ["was ended by us for another reason", undefined, state(aFile({ killedFor: "cancelled" }), [])],
+    [
+      "has been written down as ended",
+      "killed",
+      state(aFile({ ended: "killed by SIGKILL", cause: "killed" }), []),
+    ],
+  ] as const)
+    it(`names ${cause ?? "no cause"} for one that ${what}`, () => {
+      assert.ok(seen.phase === "ended");
+      assert.equal(seen.cause, cause);
+    });
+
   it("is starting for 10 s without a process", () => {
     const file = aFile({ process: null });
     assert.deepEqual(state(file, [], { now: testStart + 9999 }), { phase: "starting" });

@@ -5,7 +5,8 @@ import { anExecutorMetadata, testStart } from "../../../support/builders.ts";
 
 export type FakeProcess = ProcessInfo & {
   readonly uids: readonly number[];
-  readonly environment: readonly string[];
+  /** Undefined: it is about to become another program. */
+  readonly environment: readonly string[] | undefined;
 };
 
 /** Process 100, started at tick 5000, a session leader with uid 0. */
@@ -40,7 +41,10 @@ export function createFakeProcessTable(...processes: FakeProcess[]): FakeProcess
     },
     living: () => table.processes.filter(({ zombie }) => !zombie),
     find: (pid) => table.processes.find((other) => other.pid === pid),
-    environment: (pid) => table.processes.find((other) => other.pid === pid)?.environment ?? [],
+    environment: (pid) => {
+      const found = table.processes.find((other) => other.pid === pid);
+      return found === undefined ? [] : found.environment;
+    },
     signal: (target, name) => {
       table.signals.push([target, name]);
       table.onSignal(target, name);
@@ -56,7 +60,11 @@ export const marked = [`${executorVariable}=${folder}`];
 /** The file of an executor that runs as process 100, started at tick 5000, under our own uid. */
 export function aFile(overrides: Partial<ExecutorFile> = {}): ExecutorFile {
   return {
-    ...newExecutorFile(anExecutorMetadata(), { createdAt: testStart, uid: null }),
+    ...newExecutorFile(anExecutorMetadata(), {
+      createdAt: testStart,
+      deadlineAt: testStart + 3_600_000,
+      uid: null,
+    }),
     process: { pid: 100, startTime: 5000, bootId: "this-boot" },
     ...overrides,
   };

@@ -41,6 +41,8 @@ describe("the local backend", () => {
     try {
       await using world = await makeLocalWorld({ ownUids: false });
       const { name } = await world.backend.create(request, signal);
+      // The start is told a little before the environment can be seen.
+      await world.ready(name);
       const { process: main } = await world.stored(name);
       const text = await readFile(`/proc/${main?.pid}/environ`, "utf8");
       const environment = Object.fromEntries(
@@ -211,6 +213,15 @@ while :; do sleep 0.02; done
     assert.ok(await exists(path.join(world.homeOf(name), "asked")));
   });
 
+  it("leaves gitea-runner no more time than its executor has", async () => {
+    await using world = await makeLocalWorld({ timeoutSeconds: 14400 });
+    const { name } = await world.backend.create({ ...request, deadlineAt: Date.now() + 60_000 }, signal);
+    const text = await readFile(path.join(world.homeOf(name), "../gitea-runner.yaml"), "utf8");
+    const { runner } = parse(text) as { readonly runner: { readonly timeout: string } };
+    const seconds = Number(/^(\d+)s$/.exec(runner.timeout)?.[1]);
+    assert.ok(seconds > 40 && seconds <= 60, runner.timeout);
+  });
+
   it("brings a kill to its end that a controller before it began", async () => {
     await using world = await makeLocalWorld({ ownUids: false });
     const { name } = await world.backend.create(request, signal);
@@ -281,6 +292,7 @@ wait
       assert.deepEqual(executors, []);
       assert.equal(invalid[0]?.name, name);
       assert.match(invalid[0].reason, message);
+      assert.ok(Math.abs(invalid[0].createdAt - systemClock.now()) < 60_000, "its age is known all the same");
       for (const act of [
         () => world.backend.delete(name, signal),
         () => world.backend.kill(name, "x", signal),

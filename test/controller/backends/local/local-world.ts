@@ -53,6 +53,8 @@ export type StoredFile = {
   process: { pid: number; startTime: number; bootId: string } | null;
   killedFor: string | null;
   ended: string | null;
+  deadlineAt?: number;
+  cause?: string;
 };
 
 /** A state folder that every user can reach, and a local backend that runs a stand-in for the bootstrap. */
@@ -170,6 +172,9 @@ async function makeWorldIn(
       file.annotations["ci.ddupan.top/spiffe-id"] += "-of-somebody-else";
       await writeFile(fileOf(name), JSON.stringify(file));
     },
+    now: () => Date.now(),
+    // It goes by by itself.
+    pass: async () => undefined,
     running: (name) => runningWith(markOf(name)),
     remains: async (name) => {
       const files = path.dirname(fileOf(name));
@@ -194,12 +199,25 @@ export async function runningWith(variable: string): Promise<readonly string[]> 
   const pids = (await readdir("/proc")).filter((name) => /^[0-9]+$/.test(name));
   const found = await Promise.all(
     pids.map(async (pid) => {
-      const environment = await textOf(`/proc/${pid}/environ`);
+      const environment = await environmentOf(pid);
       if (!environment.split("\0").includes(variable)) return [];
       return /^State:\s+[ZX]/m.test(await textOf(`/proc/${pid}/status`)) ? [] : [pid];
     }),
   );
   return found.flat();
+}
+
+/** Empty if it cannot be read; waits for that of a program that is just being started. */
+async function environmentOf(pid: string): Promise<string> {
+  for (;;) {
+    const text = await readFile(`/proc/${pid}/environ`, "utf8").catch(() => undefined);
+    if (text !== "") return text ?? "";
+    const stat = await textOf(`/proc/${pid}/stat`);
+    const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+    const [memory, start, end] = [fields[20], fields[47], fields[48]];
+    if (memory === undefined || memory === "0" || (end !== "0" && start === end)) return "";
+    await delay(1);
+  }
 }
 
 async function endAll(variable: string): Promise<void> {
@@ -216,9 +234,9 @@ async function endAll(variable: string): Promise<void> {
   });
 }
 
-/** Looks until it is so; for what nobody tells of. Fails after 8 s. */
+/** Looks until it is so; for what nobody tells of. Fails after 15 s. */
 export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
-  for (const deadline = Date.now() + 8000; !(await condition());) {
+  for (const deadline = Date.now() + 15_000; !(await condition());) {
     if (Date.now() > deadline) throw new Error(`this did not come true: ${condition.toString()}`);
     await delay(5);
   }

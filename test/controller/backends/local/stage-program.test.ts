@@ -134,7 +134,9 @@ describe("the staged program", () => {
     assert.deepEqual(await readdir(path.join(target, "program")), []);
   });
 
-  it("has all that our own bootstrap needs to start", async () => {
+  it("has all that our own bootstrap needs to start", async function () {
+    // Thousands of files are copied.
+    this.timeout(120_000);
     const binaries = { node: process.execPath, giteaRunnerBinary: path.join(source, "gitea-runner") };
     const program = await stageProgram({ source: repository, target, ...binaries });
     const { bootstrap, node } = program;

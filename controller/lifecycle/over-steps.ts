@@ -1,0 +1,108 @@
+import type { AssignmentEvent } from "../assignment/event.ts";
+import { describeFailure } from "../assignment/failure.ts";
+import { type AssignmentRecord, claimOf, type PhaseOf } from "../assignment/record.ts";
+import type { Times } from "../assignment/times.ts";
+import type { Executor } from "../backends/backend.ts";
+import { apart, isAlive, isHidden, type Seen } from "./seen.ts";
+import { applies, deletes, kills, type Step } from "./step.ts";
+
+type At<Name extends "ending" | "finished"> = {
+  readonly record: AssignmentRecord;
+  readonly phase: PhaseOf<Name>;
+};
+
+/**
+ * The end is decided and Gitea does not know it yet. The current attempt's executor is only deleted once it does:
+ * as long as it is there nobody takes the task for one that never ran.
+ */
+export function endingSteps(
+  seen: Seen,
+  { record, phase }: At<"ending">,
+  late: AssignmentEvent | undefined,
+  now: number,
+  times: Times,
+): readonly Step[] {
+  const { end, since } = phase;
+  const { mine, others } = apart(record, seen.there?.executors ?? []);
+  const alive = mine !== undefined && isAlive(mine) ? [mine] : [];
+  const patience = end.by === "executor" ? times.cancelGraceMs : 0;
+  // A backend that does not answer must not keep people from learning why their job failed.
+  const gone =
+    end.by === "controller" &&
+    !end.executorGone &&
+    (nothingLives(seen, record) || now - since >= times.terminalGraceMs);
+  return [
+    ...applies(late ?? (gone ? { type: "executor_gone" } : undefined)),
+    ...(now - since >= patience ? kills(alive, reasonOf(phase)) : []),
+    ...deletes(others),
+    ...releases(seen, record, since, now, times),
+  ];
+}
+
+/** What is left: the executor ends by itself or is ended, its slot is free, it is deleted, and all is forgotten. */
+export function finishedSteps(
+  seen: Seen,
+  { record, phase }: At<"finished">,
+  now: number,
+  times: Times,
+): readonly Step[] {
+  const { mine, others } = apart(record, seen.there?.executors ?? []);
+  const alive = mine !== undefined && isAlive(mine);
+  const killed = alive && now - phase.at >= graceOf(record, phase, times);
+  const nothingThere =
+    nothingLives(seen, record) && mine === undefined && others.length === 0 && seen.settled;
+  return [
+    ...releases(seen, record, phase.at, now, times),
+    ...(mine === undefined ? [] : currentSteps(mine, killed, seen.lingering.has(mine.name))),
+    ...deletes(others),
+    ...(nothingThere && !mayComeLate(record, phase.at, now, times) ? [{ do: "forget" } as const] : []),
+  ];
+}
+
+/** It is marked, and has ended or does not end however often it is killed, before it is deleted. */
+function currentSteps(executor: Executor, killed: boolean, lingers: boolean): readonly Step[] {
+  const { name, metadata } = executor;
+  return [
+    ...(killed ? kills([executor], "its task is over") : []),
+    ...(metadata.terminal ? [] : [{ do: "mark", executor: name } as const]),
+    ...(isAlive(executor) && !(killed && lingers)
+      ? []
+      : [{ do: "delete", executor: name, messageFirst: true } as const]),
+  ];
+}
+
+/**
+ * A task that ended before it was claimed has nothing to wind up. After one that Gitea ended, a cancelled one
+ * mostly, the job's last steps may still run.
+ */
+function graceOf(record: AssignmentRecord, { by }: PhaseOf<"finished">, times: Times): number {
+  if (claimOf(record) === undefined) return 0;
+  return by === "gitea" ? times.cancelGraceMs : times.terminalGraceMs;
+}
+
+function reasonOf({ end }: PhaseOf<"ending">): string {
+  if (end.by === "executor") return "its result is stored";
+  return end.failure === undefined ? "its task was cancelled" : describeFailure(end.failure);
+}
+
+function nothingLives({ there, settled }: Seen, record: AssignmentRecord): boolean {
+  return there !== undefined && settled && !isHidden(record, there) && !there.executors.some(isAlive);
+}
+
+function releases(
+  seen: Seen,
+  record: AssignmentRecord,
+  since: number,
+  now: number,
+  times: Times,
+): readonly Step[] {
+  const { there, hasSlot, lingering } = seen;
+  if (!hasSlot || there === undefined || !seen.settled || isHidden(record, there)) return [];
+  if (there.executors.some((executor) => isAlive(executor) && !lingering.has(executor.name))) return [];
+  return there.executors.length === 0 && mayComeLate(record, since, now, times) ? [] : [{ do: "release" }];
+}
+
+/** A create whose outcome was open when the task ended may still bring an executor. */
+function mayComeLate(record: AssignmentRecord, since: number, now: number, times: Times): boolean {
+  return record.attempts.begun > 0 && claimOf(record) === undefined && now - since < times.terminalGraceMs;
+}

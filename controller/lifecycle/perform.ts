@@ -1,0 +1,136 @@
+import type { Assignment } from "../assignment/assignment.ts";
+import type { Times } from "../assignment/times.ts";
+import type { Backend } from "../backends/backend.ts";
+import type { Clock } from "../platform/clock.ts";
+import type { Logger } from "../platform/logger.ts";
+import { withDeadline } from "../platform/signal.ts";
+import type { Assignments } from "./assignments.ts";
+import type { ExecutorMemory } from "./executor-memory.ts";
+import type { HeldSlots } from "./hold-slots.ts";
+import { currentName } from "./seen.ts";
+import type { Step } from "./step.ts";
+
+export type PerformOptions = {
+  readonly backend: Pick<Backend, "kind" | "kill" | "markTerminal" | "delete">;
+  readonly slots: Pick<HeldSlots, "release">;
+  readonly assignments: Pick<Assignments, "get" | "apply" | "adopt" | "remove">;
+  readonly hearing: { forget(id: string): void };
+  /** Takes an assignment's message out of the queue, if it is still there. */
+  readonly removeMessage: (sequence: number, id: string, signal: AbortSignal) => Promise<unknown>;
+  /** Removes what is stored of an assignment's reports. */
+  readonly removeReports: (id: string, signal: AbortSignal) => Promise<unknown>;
+  readonly times: Pick<Times, "callMs">;
+  readonly clock: Clock;
+  readonly log: Logger;
+};
+
+/** Steps as effects, each tried once. */
+export type Perform = {
+  /** Those that change the assignment. To be run as its actor; each is tried, the errors are handed back. */
+  decided(steps: readonly Step[], assignment: Assignment, signal: AbortSignal): Promise<readonly unknown[]>;
+  /**
+   * Those that reach the backend: what they end is not wanted any more, whatever else happens, so that they need no
+   * actor and keep no caller waiting. Those of one executor go in order up to the first error.
+   */
+  onBackend(steps: readonly Step[], assignment: Assignment, signal: AbortSignal): Promise<readonly unknown[]>;
+};
+
+type BackendStep = Extract<Step, { readonly do: "kill" | "mark" | "delete" }>;
+
+export function createPerform(options: PerformOptions, memory: ExecutorMemory): Perform {
+  const { backend, slots, assignments, times, clock, log } = options;
+
+  const decide = async (step: Step, { id }: Assignment, signal: AbortSignal): Promise<void> => {
+    switch (step.do) {
+      case "apply":
+        await assignments.apply(id, step.event, signal);
+        return;
+      case "adopt": {
+        const { executor } = step;
+        await assignments.adopt({ ...executor.metadata, createdAt: executor.createdAt }, signal);
+        log.warn({ assignment: id, executor: executor.name }, "executor without a record adopted");
+        return;
+      }
+      case "release":
+        slots.release(id);
+        return;
+      case "forget":
+        return forget(id, signal);
+      case "kill":
+      case "mark":
+      case "delete":
+        return;
+      default:
+        return step satisfies never;
+    }
+  };
+
+  const forget = async (id: string, signal: AbortSignal) => {
+    const record = assignments.get(id)?.record;
+    if (record === undefined) return;
+    // Its message first: without a record it would be taken for a new assignment when it is delivered again.
+    await options.removeMessage(record.sequence, id, signal);
+    await options.removeReports(id, signal);
+    await assignments.remove(id, signal);
+    const name = currentName(record);
+    if (name !== undefined) memory.forgot(name);
+    options.hearing.forget(id);
+  };
+
+  const reach = async (step: BackendStep, { id }: Assignment, signal: AbortSignal): Promise<void> => {
+    const { executor } = step;
+    const about = { assignment: id, backend: backend.kind, executor };
+    switch (step.do) {
+      case "kill": {
+        const first = memory.killAsked(executor);
+        await backend.kill(executor, step.reason, signal);
+        if (first) log.warn({ ...about, reason: step.reason }, "executor killed");
+        return;
+      }
+      case "mark":
+        return backend.markTerminal(executor, signal);
+      case "delete": {
+        const sequence = assignments.get(id)?.record.sequence;
+        if (step.messageFirst && sequence !== undefined) await options.removeMessage(sequence, id, signal);
+        const first = memory.deleteAsked(executor);
+        await backend.delete(executor, signal);
+        if (first) log.info(about, "executor deleted");
+        return;
+      }
+      default:
+        return step satisfies never;
+    }
+  };
+
+  return {
+    decided: async (steps, assignment, signal) => {
+      const errors: unknown[] = [];
+      for (const step of steps) await decide(step, assignment, signal).catch((error) => errors.push(error));
+      return errors;
+    },
+    onBackend: async (steps, assignment, signal) => {
+      const lanes = Map.groupBy(steps.filter(isForBackend), ({ executor }) => executor);
+      const errors = await Promise.all(
+        [...lanes.values()].map(async (lane) => {
+          try {
+            for (const step of lane)
+              await withDeadline(
+                clock,
+                times.callMs,
+                (deadline) => reach(step, assignment, deadline),
+                signal,
+              );
+            return [];
+          } catch (error) {
+            return [error];
+          }
+        }),
+      );
+      return errors.flat();
+    },
+  };
+}
+
+function isForBackend(step: Step): step is BackendStep {
+  return step.do === "kill" || step.do === "mark" || step.do === "delete";
+}

@@ -1,0 +1,148 @@
+import { fromBinary, toBinary } from "@bufbuild/protobuf";
+import { TaskSchema } from "../../proto/gen/runner/v1/runner_pb.ts";
+import type { Times } from "../../controller/assignment/times.ts";
+import { createCore } from "../../controller/core.ts";
+import type { CoreBackend } from "../../controller/core-ports.ts";
+import { createRunnerService } from "../../controller/facade/runner-service.ts";
+import type { Peer as FacadePeer } from "../../controller/facade/admit.ts";
+import { createTroubleBoard } from "../../controller/health/troubles.ts";
+import type { KeyRing } from "../../controller/identity/key-ring.ts";
+import { isAbortOf } from "../../controller/platform/signal.ts";
+import { runTasks } from "../../controller/platform/task-group.ts";
+import { readTask } from "../../controller/protocol/read-task.ts";
+import { createRecordStore } from "../../controller/record/record-store.ts";
+import { createReportStore } from "../../controller/record/report-store.ts";
+import type { Prng } from "./prng.ts";
+import type { SimBackend } from "./sim-backend.ts";
+import type { SimClock } from "./sim-clock.ts";
+import { simPeer, type SimFacade } from "./sim-facade.ts";
+import type { SimGitea } from "./sim-gitea.ts";
+import type { SimStream } from "./sim-jetstream.ts";
+import type { SimBucket } from "./sim-key-value.ts";
+import { createSimLogger } from "./sim-log.ts";
+import { createSimProcess, type SimProcess } from "./sim-process.ts";
+
+export const simOwner = "8f14e45f-ceea-467f-a0e6-c4e8e1c8a1b2";
+export const simTrustDomain = "example.org";
+
+export type SimController = {
+  readonly process: SimProcess;
+  /** The lease is lost: leader work stops, relaying goes on. */
+  stopLeading(): void;
+  /** Another holder is seen, or SIGTERM: everything stops, in order. */
+  stop(): void;
+  /** What it threw, if it failed by itself. */
+  failure(): unknown;
+};
+
+export type SimControllerOptions = {
+  readonly name: string;
+  readonly clock: SimClock;
+  readonly prng: Prng;
+  readonly note: (text: string) => void;
+  readonly gitea: SimGitea;
+  readonly stream: SimStream;
+  readonly bucket: SimBucket;
+  readonly facade: SimFacade;
+  readonly backends: readonly {
+    readonly backend: SimBackend;
+    readonly capacity: number;
+    readonly timeoutMs: number;
+  }[];
+  readonly keyRing: KeyRing;
+  /** Names the first of its keys; messages are sealed with that one. */
+  readonly keyIds: readonly string[];
+  readonly times: Times;
+};
+
+/** A controller's core between simulated peers, as controller.ts puts it between real ones. */
+export function startSimController(options: SimControllerOptions): SimController {
+  const { name, clock: world, prng, note, gitea, stream, bucket, facade, keyRing, times } = options;
+  const process = createSimProcess(name, world);
+  const { clock } = process;
+  const log = createSimLogger(name, note);
+  const keyValue = bucket.keyValueFor(process);
+  const lead = new AbortController();
+  const serve = new AbortController();
+  let failure: unknown;
+
+  const core = createCore(
+    {
+      owner: simOwner,
+      keyRing,
+      facade: { url: "https://facade:8443", spiffeId: `spiffe://${simTrustDomain}/controller` },
+      vmLabel: "vm",
+      times,
+    },
+    {
+      gitea: gitea.clientFor(process),
+      queue: stream.queueFor(process, () => options.keyIds),
+      records: createRecordStore({ bucket: keyValue, writerId: prng.hex(32), log }),
+      reports: createReportStore({
+        bucket: keyValue,
+        keyRing,
+        randomBytes: (size) => Buffer.from(prng.hex(2 * size), "hex"),
+        partBytes: 512 * 1024,
+      }),
+      events: { publish: () => undefined },
+      backends: options.backends.map(({ backend, capacity, timeoutMs }): CoreBackend => ({
+        backend: backend.backendFor(process),
+        capacity,
+        backlog: capacity,
+        timeoutMs,
+        run: untilAborted,
+      })),
+      read: (task) => readTask({ trustDomain: simTrustDomain, allowForksOnPods: false }, task),
+      // Compression would take the machine's own time.
+      compress: async (task) => toBinary(TaskSchema, task),
+      decompress: async (bytes) => fromBinary(TaskSchema, bytes),
+      newNonce: () => prng.hex(32),
+      countRefusal: () => undefined,
+      troubles: createTroubleBoard(clock),
+      clock,
+      random: () => prng.next(),
+      log,
+    },
+  );
+  const service = createRunnerService({
+    ...core.facade,
+    peerOf: (context) => (context as unknown as { readonly [simPeer]: FacadePeer })[simPeer],
+    onOver: () => undefined,
+    onWork: () => undefined,
+  });
+
+  const live = async () => {
+    const both = AbortSignal.any([lead.signal, serve.signal]);
+    await core.recover(both);
+    const close = facade.listen(process, service);
+    try {
+      await Promise.all([runTasks(core.leaderTasks, both), runTasks(core.relayTasks, serve.signal)]);
+    } finally {
+      close();
+    }
+  };
+  live().catch((error: unknown) => {
+    if (isAbortOf(serve.signal, error) || isAbortOf(lead.signal, error)) return;
+    failure = error;
+    note(`${name} failed: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`);
+  });
+
+  return {
+    process,
+    stopLeading: () => {
+      lead.abort(new Error("the lease is lost"));
+    },
+    stop: () => {
+      serve.abort(new Error("SIGTERM"));
+    },
+    failure: () => failure,
+  };
+}
+
+function untilAborted(signal: AbortSignal): Promise<void> {
+  return new Promise((_resolve, reject) => {
+    signal.addEventListener("abort", () => {
+      reject(signal.reason as Error);
+    });
+  });
+}
