@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { after, before, describe, it } from "mocha";
-import { createLane } from "../../../controller/bootstrap/lane.ts";
+import { createLane } from "../../support/lane.ts";
 import { systemClock } from "../../../controller/platform/clock.ts";
 import type { WorkflowJob } from "../../../scripts/peers/gitea-api/runs.ts";
 import { signalGroup } from "../../../scripts/peers/process-group.ts";

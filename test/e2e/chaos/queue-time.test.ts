@@ -10,11 +10,11 @@ import type { PushedRun } from "../../support/platform.ts";
 /** Gitea ends a task of which it has heard nothing for so long; a bootstrap says every 10 s that it lives … */
 const zombieSeconds = 15;
 /** … and one that takes longer than this from the fetch on. */
-const endlessSeconds = 50;
+const endlessSeconds = 60;
 /** Of that, this much is kept for Gitea's own clock … */
 const marginSeconds = 5;
 /** … and less than this is not worth a start. */
-const minimumSeconds = 20;
+const minimumSeconds = 15;
 
 const workflow = (runsOn: string, script: string) => `
 on: push
@@ -70,12 +70,12 @@ describe("a job that waits behind a full pool, with a Gitea of little patience",
   let forgotten: PushedRun;
   before("fill both pools, and let a runner forget a job", async () => {
     pod = await queue("pod");
-    vm = await queue("vm");
     forgotten = await real.push("forgotten", workflow("deaf", "echo never"));
     const { gitea } = real.platform;
     const { owner, name } = forgotten.repository;
     const runner = { name: "deaf", labels: ["deaf"], scope: `${owner}/${name}` };
     fetchAndForget(gitea.url, await registerRunner(gitea, runner, stop.signal), stop.signal);
+    vm = await queue("vm");
   });
   after(() => stop.abort());
 

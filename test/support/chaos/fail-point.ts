@@ -21,10 +21,15 @@ export const portPoints = [
   "record_create",
   /** Updates of a record, by the phase that they enter; `record_update` is one that stays in its phase. */
   "enter_starting",
+  "enter_adopted",
   "enter_claimed",
+  "enter_ending",
   "enter_finished",
   "record_update",
   "record_remove",
+  /** An executor's last report, beside its record. */
+  "report_put",
+  "report_remove",
   "message_ack",
   "message_remove",
   "executor_create",

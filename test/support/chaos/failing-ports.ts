@@ -11,7 +11,7 @@ export function failingPorts(ports: CorePorts, strike: Strike): CorePorts {
     strike(name, "after");
     return answer;
   };
-  const { gitea, queue, records } = ports;
+  const { gitea, queue, records, reports } = ports;
   const entered = pointOfUpdate();
   return {
     ...ports,
@@ -45,6 +45,11 @@ export function failingPorts(ports: CorePorts, strike: Strike): CorePorts {
       update: (record, revision, signal) =>
         around(entered(record), () => records.update(record, revision, signal)),
       remove: (id, revision, signal) => around("record_remove", () => records.remove(id, revision, signal)),
+    },
+    reports: {
+      ...reports,
+      put: (...report) => around("report_put", () => reports.put(...report)),
+      remove: (id, signal) => around("report_remove", () => reports.remove(id, signal)),
     },
     backends: ports.backends.map(({ backend, ...more }) => ({
       ...more,

@@ -58,6 +58,8 @@ export type NumberedJobs = {
 };
 
 const overMs = 100_000;
+/** Gitea takes its time for a list of forty jobs. */
+const askEveryMs = 300;
 const soon = () => AbortSignal.timeout(30_000);
 
 /** Makes a repository for these sizes of runs. In `shared`, which every user may write to, jobs say that they begin. */
@@ -108,7 +110,7 @@ function batchOf(admin: GiteaApi, repository: Repository, run: number, marks: st
         return seen.length > 0 && seen.filter(({ status }) => status !== "completed").length <= lost;
       };
       try {
-        await eventually(`the end of all jobs of run ${run} but ${lost}`, isOver, overMs);
+        await eventually(`the end of all jobs of run ${run} but ${lost}`, isOver, overMs, askEveryMs);
       } catch (error) {
         const states = seen.map(({ name, status, conclusion }) => `${name} ${conclusion ?? status}`);
         throw new Error(`${states.join(", ")}; begun: ${(await begun()).join()}`, { cause: error });
