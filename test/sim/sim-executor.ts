@@ -9,14 +9,13 @@ import {
   UpdateTaskRequestSchema,
 } from "../../proto/gen/runner/v1/runner_pb.ts";
 import type { ExecutorRequest } from "../../controller/backends/backend.ts";
-import { keepBeating } from "../../controller/bootstrap/beat.ts";
 import { claimTask } from "../../controller/bootstrap/claim.ts";
 import { deliverResult } from "../../controller/bootstrap/deliver-result.ts";
 import { withDeadline } from "../../controller/bootstrap/deadline.ts";
 import { createFacadeCalls } from "../../controller/bootstrap/facade-calls.ts";
 import { fetchTask } from "../../controller/bootstrap/fetch-task.ts";
-import type { StateReport } from "../../controller/bootstrap/progress.ts";
 import { createRelay, type Relay } from "../../controller/bootstrap/relay.ts";
+import type { StateReport } from "../../controller/bootstrap/state-spool.ts";
 import type { Times } from "../../controller/bootstrap/times.ts";
 import type { Clock } from "../../controller/platform/clock.ts";
 import type { Logger } from "../../controller/platform/logger.ts";
@@ -77,29 +76,20 @@ export async function runSimExecutor(options: SimExecutorOptions): Promise<strin
     const relay = createRelay({
       calls,
       clock,
+      times,
+      log,
       taskId,
       logRows: claim.logRows,
       ended: claim.result,
-      callDeadline: times.call,
-      signal: never,
       stop: never,
     });
-    const silence = new AbortController();
-    const beating = keepBeating({ relay, clock, times, log }, silence.signal);
+    const sending = relay.run(never);
     if (claim.result === Result.UNSPECIFIED) {
       options.onRun();
       await playRunner(relay, taskId, options.job, clock);
     }
-    silence.abort();
-    await beating;
-    const result = await deliverResult({
-      relay,
-      clock,
-      times,
-      log,
-      steps: options.job.steps.length,
-      reason: "gitea-runner ended without a result.",
-    });
+    relay.close(options.job.steps.length, "gitea-runner ended without a result.");
+    const result = await deliverResult({ relay, clock, times, log }, sending);
     options.onDelivered(result);
     await clock.sleep(options.exitMs, never);
     return `exit code 0, result ${result}`;
