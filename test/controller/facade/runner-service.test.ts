@@ -160,6 +160,22 @@ describe("the facade's service", () => {
       assert.equal(facade.gitea.calls.includes("storedRows"), false);
     });
 
+    it("counts a row of ours that is on its way to Gitea", async () => {
+      await facade.apply({ type: "rows_begun" });
+      facade.gitea.rows = 3;
+      const arrived = Promise.withResolvers<void>();
+      const writing = facade.options.logLanes.run(assignment.id, async () => {
+        await arrived.promise;
+        facade.gitea.rows = 4;
+      });
+      const claiming = withLogRows((options) => beat(client, options));
+      for (let i = 0; i < 5; i++) await settle();
+      assert.deepEqual(facade.gitea.calls, []);
+      arrived.resolve();
+      await writing;
+      assert.equal((await claiming).logRows, "4");
+    });
+
     it("waits for Gitea when it has to ask how many rows there are", async () => {
       await facade.apply({ type: "rows_begun" });
       facade.gitea.failNext("storedRows", new GiteaError("transient", "no answer"));
@@ -466,6 +482,20 @@ describe("the facade's service", () => {
     const [call] = facade.refused;
     assert.deepEqual([call?.kind, call?.method, call?.spiffeId], ["capability", "FetchTask", spiffeId]);
     assert.equal(JSON.stringify(call).includes(anAttempt().nonce), false);
+  });
+
+  it("hears an executor whose capability no key verifies, if it has its job's SVID: the keys may be wrong for a while", async () => {
+    const bad = `1.${anAttempt().nonce}.${"A".repeat(43)}`;
+    const earlier = facade.heard.length;
+    for (const caller of [
+      { capability: bad, peer: "spiffe://example.org/x" },
+      { capability: bad, peer: "" },
+      { attempt: anAttempt({ number: 2 }) },
+    ])
+      await assert.rejects(facade.client(caller).updateTask({ state: { id: taskId } }));
+    assert.equal(facade.heard.length, earlier);
+    await assert.rejects(facade.client({ capability: bad }).updateTask({ state: { id: taskId } }));
+    assert.deepEqual(facade.heard.slice(earlier), [assignment.id]);
   });
 
   it("tells whether a refused caller has the SVID of the live assignment that it names", async () => {
