@@ -22,8 +22,6 @@ on:
     inputs:
       begun:
         type: string
-      seconds:
-        type: string
 jobs:
   numbered:
     runs-on: [self-hosted, pod]
@@ -34,16 +32,12 @@ jobs:
       - run: |
           echo "\${{ matrix.n }}" >> "\${{ inputs.begun }}"
           for i in $(seq 1 ${rows / 2}); do echo "row $i"; done
-          sleep \${{ inputs.seconds }}
       - run: for i in $(seq ${rows / 2 + 1} ${rows}); do echo "row $i"; done
 `;
 }
 
 /** One run of such a workflow. */
 export type Batch = {
-  readonly run: number;
-  /** The jobs as Gitea shows them now. */
-  jobs(): Promise<readonly WorkflowJob[]>;
   /** The numbers of the jobs that have begun, as often as they have. */
   begun(): Promise<readonly number[]>;
   /** Waits until all jobs but `lost` ones are over. */
@@ -53,8 +47,8 @@ export type Batch = {
 };
 
 export type NumberedJobs = {
-  /** Starts a run; each job takes at least `seconds`. */
-  dispatch(jobs: number, options?: { readonly seconds?: number; readonly marks?: string }): Promise<Batch>;
+  /** Starts a run of so many jobs. */
+  dispatch(jobs: number): Promise<Batch>;
 };
 
 const overMs = 100_000;
@@ -73,7 +67,7 @@ export async function createNumberedJobs(
   await pushFiles(admin, repository, { files }, soon());
   let batches = 0;
   return {
-    dispatch: async (jobs, { seconds = 0 } = {}) => {
+    dispatch: async (jobs) => {
       const marks = path.join(shared, `batch-${++batches}`);
       await writeFile(marks, "");
       await chmod(marks, 0o666);
@@ -82,7 +76,7 @@ export async function createNumberedJobs(
         {
           method: "POST",
           path: `${repositoryPath(repository)}/actions/workflows/${jobs}.yml/dispatches?return_run_details=true`,
-          body: { ref: "main", inputs: { begun: marks, seconds: String(seconds) } },
+          body: { ref: "main", inputs: { begun: marks } },
         },
         z.object({ workflow_run_id: z.int() }),
         soon(),
@@ -93,20 +87,17 @@ export async function createNumberedJobs(
 }
 
 function batchOf(admin: GiteaApi, repository: Repository, run: number, marks: string): Batch {
-  const jobs = () => listJobs(admin, repository, run, soon());
   const begun = async () =>
     (await readFile(marks, "utf8"))
       .split("\n")
       .filter((line) => line !== "")
       .map(Number);
   return {
-    run,
-    jobs,
     begun,
     over: async (lost = 0) => {
       let seen: readonly WorkflowJob[] = [];
       const isOver = async () => {
-        seen = await jobs();
+        seen = await listJobs(admin, repository, run, soon());
         return seen.length > 0 && seen.filter(({ status }) => status !== "completed").length <= lost;
       };
       try {
@@ -118,12 +109,11 @@ function batchOf(admin: GiteaApi, repository: Repository, run: number, marks: st
       return seen;
     },
     succeeded: async (ended) => {
-      assert.deepEqual(
-        ended
-          .filter(({ conclusion }) => conclusion !== "success")
-          .map(({ name, conclusion }) => [name, conclusion]),
-        [],
-      );
+      const logs = new Map<WorkflowJob, string>();
+      for (const job of ended) logs.set(job, await readJobLog(admin, repository, job.id, soon()));
+      const failed = ended.filter(({ conclusion }) => conclusion !== "success");
+      const told = failed.map((job) => `${job.name} ${job.conclusion}: …${logs.get(job)?.slice(-600)}`);
+      assert.deepEqual(told, []);
       const numbers = ended.map(numberOf).toSorted((a, b) => a - b);
       const own = (await begun()).filter((number) => numbers.includes(number));
       assert.deepEqual(
@@ -131,19 +121,16 @@ function batchOf(admin: GiteaApi, repository: Repository, run: number, marks: st
         numbers,
         "each job begins once",
       );
-      await Promise.all(
-        ended.map(async (job) => {
-          const log = await readJobLog(admin, repository, job.id, soon());
-          const said = [...log.matchAll(/^\S+Z row (\d+)$/gm)].map(([, number]) => Number(number));
-          assert.deepEqual(said, numbersTo(rows), `the rows of ${job.name}`);
-        }),
-      );
+      for (const [job, log] of logs) {
+        const said = [...log.matchAll(/^\S+Z row (\d+)$/gm)].map(([, number]) => Number(number));
+        assert.deepEqual(said, numbersTo(rows), `the rows of ${job.name}`);
+      }
     },
   };
 }
 
 /** Gitea names a job of a matrix by its value: `numbered (3)`. */
-export function numberOf({ name }: WorkflowJob): number {
+function numberOf({ name }: WorkflowJob): number {
   return Number(/\((\d+)\)$/.exec(name)?.[1]);
 }
 
