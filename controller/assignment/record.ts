@@ -169,6 +169,11 @@ export function isCurrentAttempt(record: AssignmentRecord, attempt: Attempt): bo
   return sameAttempt(currentAttempt(record), attempt);
 }
 
+/** Whether this attempt is a later one than any that the record knows of: the record is an old one then. */
+export function isLater({ attempts }: Pick<AssignmentRecord, "attempts">, { number }: Attempt): boolean {
+  return number > attempts.begun;
+}
+
 export function sameAttempt(a: Attempt | undefined, b: Attempt | undefined): boolean {
   return a?.number === b?.number && a?.nonce === b?.nonce;
 }

@@ -21,8 +21,7 @@ export type RecordStore = {
 };
 
 /** An assignment that is not over, as this controller knows it. */
-export type LiveAssignment = {
-  readonly record: AssignmentRecord;
+export type LiveAssignment = VersionedRecord & {
   /** The gzipped task: in hand from the fetch, or from the scan at start, until the claim is recorded. */
   readonly compressedTask?: Uint8Array;
 };
@@ -66,8 +65,8 @@ export type Assignments = {
   /** Makes a record for an executor that has none; it counts as claimed from then on. To be run as its actor. */
   adopt(orphan: Orphan, signal: AbortSignal): Promise<AssignmentRecord>;
   /**
-   * Writes the record anew if it is not stored any more: its bucket was lost. To be run as its actor. Resolves to
-   * whether it was written.
+   * Writes the record anew if it is not stored any more, or as it was before: its bucket was lost, or the end of it.
+   * To be run as its actor. Resolves to whether it was written.
    */
   keep(id: string, signal: AbortSignal): Promise<boolean>;
   /** Takes in a record read at start. */
@@ -99,7 +98,7 @@ export type AssignmentsOptions = {
 const maxConflicts = 5;
 
 export function createAssignments({ store, clock, onChange }: AssignmentsOptions): Assignments {
-  const live = new Map<string, VersionedRecord & LiveAssignment>();
+  const live = new Map<string, LiveAssignment>();
   const actors = createKeyedQueue();
   const changes = createWakeup();
 

@@ -22,9 +22,9 @@ export type CompareRecords = {
 };
 
 /**
- * Looks for records that got lost, with their bucket or because somebody has spoilt them, and writes them anew from
- * memory, also those that nothing else changes: a controller that starts afterwards has to find them. While nothing
- * is lost it only reads.
+ * Looks for records that got lost, with their bucket, with the end of it or because somebody has spoilt them, and
+ * writes them anew from memory, also those that nothing else changes: a controller that starts afterwards has to find
+ * them. While nothing is lost it only reads.
  */
 export function createCompareRecords(options: CompareRecordsOptions): CompareRecords {
   const { records, assignments, times, clock, log } = options;
@@ -43,10 +43,11 @@ export function createCompareRecords(options: CompareRecordsOptions): CompareRec
     );
 
   const pass = async (signal: AbortSignal) => {
-    const before = assignments.all().map(({ record }) => record.assignment.id);
+    const before = new Map(assignments.all().map(({ record, revision }) => [record.assignment.id, revision]));
     const stored = await withDeadline(clock, times.callMs, (deadline) => records.list(deadline), signal);
-    const there = new Set(stored.records.map(({ record }) => record.assignment.id));
-    for (const id of before) if (!there.has(id)) await keep(id, signal);
+    const there = new Map(stored.records.map(({ record, revision }) => [record.assignment.id, revision]));
+    // One that is older than what was stored before the list was asked for has lost its newest writes.
+    for (const [id, revision] of before) if ((there.get(id) ?? 0) < revision) await keep(id, signal);
   };
 
   return {

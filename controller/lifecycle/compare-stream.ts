@@ -57,8 +57,8 @@ export type CompareStream = {
  */
 export function createCompareStream(options: CompareStreamOptions): CompareStream {
   const { queue, assignments, times, clock, log } = options;
-  /** At the last comparison after which nothing was missing: as long as nothing moves, nothing is looked up. */
-  let complete: StreamPosition | undefined;
+  /** The last comparison after which nothing was missing: as long as nothing moves, nothing is looked up. */
+  let complete: Complete | undefined;
   let scannedTo = 0;
   let created: string | undefined;
 
@@ -138,13 +138,14 @@ export function createCompareStream(options: CompareStreamOptions): CompareStrea
     if ((created !== undefined && created !== at.created) || at.lastSequence < scannedTo) scannedTo = 0;
     created = at.created;
     await call(takeInNew, signal);
-    if (complete !== undefined && samePosition(complete, at)) return;
+    const wanted = new Map(waiting().map(({ record }) => [record.assignment.id, record.sequence]));
+    if (complete !== undefined && isAsBefore(complete, { at, wanted })) return;
     let all = true;
-    for (const { record } of waiting()) {
-      const seenTo = await lookAt(record.assignment.id, record.sequence, signal);
+    for (const [id, sequence] of wanted) {
+      const seenTo = await lookAt(id, sequence, signal);
       all &&= seenTo;
     }
-    complete = all ? at : undefined;
+    complete = all ? { at, wanted } : undefined;
   };
 
   return {
@@ -157,6 +158,21 @@ export function createCompareStream(options: CompareStreamOptions): CompareStrea
   };
 }
 
-function samePosition(a: StreamPosition, b: StreamPosition): boolean {
-  return a.created === b.created && a.lastSequence === b.lastSequence && a.messages === b.messages;
+type Complete = {
+  readonly at: StreamPosition;
+  /** The sequences of all that waited, by assignment. */
+  readonly wanted: ReadonlyMap<string, number>;
+};
+
+/**
+ * Nothing came and nothing went. The position alone does not tell: a stream that lost its end and got as many new
+ * messages looks the same, but then somebody waits who did not wait before.
+ */
+function isAsBefore({ at, wanted }: Complete, now: Complete): boolean {
+  return (
+    at.created === now.at.created &&
+    at.lastSequence === now.at.lastSequence &&
+    at.messages === now.at.messages &&
+    [...now.wanted].every(([id, sequence]) => wanted.get(id) === sequence)
+  );
 }
