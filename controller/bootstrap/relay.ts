@@ -1,28 +1,44 @@
-import type {
+import {
   Result,
-  UpdateLogRequest,
-  UpdateLogResponse,
-  UpdateTaskResponse,
+  type UpdateLogRequest,
+  type UpdateLogResponse,
+  type UpdateTaskResponse,
 } from "../../proto/gen/runner/v1/runner_pb.ts";
 import type { Clock } from "../platform/clock.ts";
-import type { FacadeCall, FacadeCalls } from "./facade-calls.ts";
-import { createLogRelay } from "./log-relay.ts";
-import { initialProgress, type Progress, type StateReport } from "./progress.ts";
-import { createStateRelay } from "./state-relay.ts";
+import { describeError } from "../platform/errors.ts";
+import type { Logger } from "../platform/logger.ts";
+import { isAbortOf } from "../platform/signal.ts";
+import { createWakeup } from "../platform/wakeup.ts";
+import type { FacadeCalls } from "./facade-calls.ts";
+import { createLogLane } from "./log-lane.ts";
+import { defaultLogLimits, type LogLimits } from "./log-limits.ts";
+import type { RelayCore, RelayTimes } from "./relay-core.ts";
+import { createStateLane } from "./state-lane.ts";
+import type { StateReport } from "./state-spool.ts";
 import { RefusedError } from "./until-answered.ts";
 
 /**
- * Carries a job's reports to the facade, counted as gitea-runner counts them. The methods reject while the
- * facade does not take a report, and whoever made it repeats it; nothing is lost or stored twice by that.
+ * Carries a job's reports to the facade on two lanes, neither of which waits for the other: log rows, and the latest
+ * state. gitea-runner, whose own patience at its end is about half a minute, is answered at once; what it was told to
+ * be taken is held until the facade has it.
  */
 export type Relay = {
   updateTask(report: StateReport): Promise<UpdateTaskResponse>;
   updateLog(report: UpdateLogRequest): Promise<UpdateLogResponse>;
-  /** How many of the runner's rows are stored, asked for when no report of rows is on its way any more. */
-  storedRows(): Promise<bigint>;
-  /** Says the last full state again. */
-  beat(): Promise<void>;
-  progress(): Progress;
+  /**
+   * gitea-runner has ended. If it has reported no result there is one now, made of the steps that it reported, of
+   * which the job has `steps`, after a last row with the `reason`.
+   */
+  close(steps: number, reason: string): void;
+  /**
+   * Sends what was taken. Resolves when all is delivered, when the facade refuses us for good, or when the signal is
+   * aborted; never rejects. To be called once.
+   */
+  run(signal: AbortSignal): Promise<void>;
+  /** What counts as the job's result, once the facade has taken it. */
+  result(): Result | undefined;
+  /** Rows that Gitea does not have. */
+  waitingRows(): number;
   /** Aborted when Gitea has ended the job, by a cancel or a timeout, and its runner is to wind up. */
   readonly ended: AbortSignal;
   /** Aborted when the facade will not serve us any more: the job is to end, nobody wants its result. */
@@ -32,54 +48,69 @@ export type Relay = {
 export type RelayOptions = {
   readonly calls: FacadeCalls;
   readonly clock: Clock;
+  readonly times: RelayTimes;
+  readonly log: Logger;
   readonly taskId: bigint;
   /** Rows that Gitea's log had before the runner's first. */
   readonly logRows: bigint;
   /** How the task had ended already when it was claimed. */
   readonly ended: Result;
-  /** Milliseconds that a call may take. */
-  readonly callDeadline: number;
-  /** Ends running calls when the process gives up. */
-  readonly signal: AbortSignal;
   /** Aborted when the executor is told to end, whatever the job does. */
   readonly stop: AbortSignal;
+  readonly limits?: LogLimits;
 };
 
-/** What the two halves of a relay share. */
-export type RelayCore = Pick<RelayOptions, "clock" | "taskId" | "logRows" | "stop"> & {
-  /** One call; a refusal is remembered before it is thrown. */
-  call<T>(run: FacadeCall<T>): Promise<T>;
-  progress: Progress;
-  readonly ended: AbortController;
-  readonly refused: AbortSignal;
-};
-
-/** The relay that answers gitea-runner when the facade has answered: one UpdateTask and one UpdateLog in flight. */
 export function createRelay(options: RelayOptions): Relay {
-  const { calls, clock, taskId, logRows, stop } = options;
+  const { calls, clock, times, log, taskId, stop, logRows, limits = defaultLogLimits } = options;
   const refusal = new AbortController();
   const core: RelayCore = {
     clock,
+    times,
+    log,
     taskId,
-    logRows,
     stop,
-    ended: new AbortController(),
+    changed: createWakeup(),
     refused: refusal.signal,
-    progress: initialProgress(taskId, options.ended, clock.now()),
-    call: async (run) => {
+    call: async (run, signal) => {
       try {
-        return await calls.once(run, options.callDeadline, options.signal);
+        return await calls.once(run, times.call, signal);
       } catch (error) {
         if (error instanceof RefusedError) refusal.abort(error);
         throw error;
       }
     },
   };
+  const isWanted = () => states.state().ended === Result.UNSPECIFIED;
+  const logs = createLogLane(core, { logRows, limits, isWanted });
+  const states = createStateLane(core, {
+    ended: options.ended,
+    isLogDone: () => logs.isDone(),
+    placeOf: (index) => logs.placeOf(index),
+  });
   return {
-    ...createStateRelay(core),
-    ...createLogRelay(core),
-    progress: () => core.progress,
-    ended: core.ended.signal,
+    updateTask: (report) => states.updateTask(report),
+    updateLog: (report) => logs.updateLog(report),
+    close: (steps, reason) => {
+      logs.close(states.state().final.kind === "none" ? reason : undefined);
+      states.close(steps);
+    },
+    run: async (signal) => {
+      const either = AbortSignal.any([signal, refusal.signal]);
+      const carry = async (lane: Pick<typeof logs, "run">) => {
+        try {
+          await lane.run(either);
+        } catch (error) {
+          if (!isAbortOf(either, error)) log.error({ error: describeError(error) }, "lane broken");
+        }
+      };
+      await Promise.all([carry(logs), carry(states)]);
+    },
+    result: () => {
+      const { final } = states.state();
+      return final.kind === "delivered" ? final.result : undefined;
+    },
+    waitingRows: () => logs.waiting(),
+    ended: states.ended,
     refused: refusal.signal,
   };
 }

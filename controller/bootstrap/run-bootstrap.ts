@@ -2,7 +2,6 @@ import type { SecureContext } from "node:tls";
 import { Result, type Task } from "../../proto/gen/runner/v1/runner_pb.ts";
 import type { Clock } from "../platform/clock.ts";
 import type { Logger } from "../platform/logger.ts";
-import { keepBeating } from "./beat.ts";
 import { describeEnd } from "./child-process.ts";
 import { claimTask } from "./claim.ts";
 import { withDeadline } from "./deadline.ts";
@@ -45,18 +44,26 @@ export async function runBootstrap(options: BootstrapOptions, stop: AbortSignal)
     calls,
     clock,
     taskId,
+    times,
+    log,
     logRows: claim.logRows,
     ended: claim.result,
-    callDeadline: times.call,
-    signal: new AbortController().signal,
     stop,
   });
-  const job = jobOutline(task.workflowPayload ?? new Uint8Array());
-  const reason =
-    claim.result === Result.UNSPECIFIED
-      ? await runJob(options, { task, relay, capabilities, labels: runnerLabels(job.runsOn) }, stop)
-      : "The job had ended before its runner began.";
-  return await deliverResult({ relay, clock, times, log, steps: job.steps, reason });
+  const giveUp = new AbortController();
+  const sending = relay.run(giveUp.signal);
+  try {
+    const job = jobOutline(task.workflowPayload ?? new Uint8Array());
+    const reason =
+      claim.result === Result.UNSPECIFIED
+        ? await runJob(options, { task, relay, capabilities, labels: runnerLabels(job.runsOn) }, stop)
+        : "The job had ended before its runner began.";
+    relay.close(job.steps, reason);
+    return await deliverResult({ relay, clock, times, log }, sending);
+  } finally {
+    giveUp.abort();
+    await sending;
+  }
 }
 
 type Claimed = {
@@ -88,10 +95,8 @@ type Job = {
 async function runJob(options: BootstrapOptions, job: Job, stop: AbortSignal): Promise<string> {
   const { clock, times, log, name, program, secureContext } = options;
   const { task, relay, capabilities, labels } = job;
-  const silence = new AbortController();
-  const beating = keepBeating({ relay, clock, times, log }, silence.signal);
   const proxy = createLoopbackProxy({ server: serverOf(task.context), secureContext, log });
-  const service = createRunnerService({ task, relay, name, capabilities, log });
+  const service = createRunnerService({ task, relay, name, capabilities });
   const end = await runGiteaRunner(
     {
       program,
@@ -106,8 +111,6 @@ async function runJob(options: BootstrapOptions, job: Job, stop: AbortSignal): P
     relay.ended,
     AbortSignal.any([stop, relay.refused]),
   );
-  silence.abort();
-  await beating;
   log.info({ end: describeEnd(end) }, "gitea-runner is over");
   return `gitea-runner ${describeEnd(end)}${end.kind === "not-started" ? "" : " without reporting a result"}.`;
 }

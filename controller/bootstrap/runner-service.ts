@@ -7,10 +7,8 @@ import {
   type Task,
   type UpdateTaskRequest,
 } from "../../proto/gen/runner/v1/runner_pb.ts";
-import { describeError } from "../platform/errors.ts";
-import type { Logger } from "../platform/logger.ts";
-import type { StateReport } from "./progress.ts";
 import type { Relay } from "./relay.ts";
+import type { StateReport } from "./state-spool.ts";
 import { capabilitiesHeader, type ServerCapabilities } from "./wait-for-facade.ts";
 
 export type RunnerServiceOptions = {
@@ -19,12 +17,11 @@ export type RunnerServiceOptions = {
   /** The runner's name, as in its `.runner` file. */
   readonly name: string;
   readonly capabilities: ServerCapabilities;
-  readonly log: Logger;
 };
 
 /** What gitea-runner finds on loopback in Gitea's place: one task, and somewhere to report to. */
 export function createRunnerService(options: RunnerServiceOptions): ServiceImpl<typeof RunnerService> {
-  const { task, relay, name, log } = options;
+  const { task, relay, name } = options;
   let reported = false;
   return {
     register: () => {
@@ -49,27 +46,18 @@ export function createRunnerService(options: RunnerServiceOptions): ServiceImpl<
       if (!isReportOf(request, task.id))
         throw new ConnectError("the state is missing or another task's", Code.InvalidArgument);
       reported = true;
-      return await relayed(log, "UpdateTask", () => relay.updateTask(request));
+      return await relay.updateTask(request);
     },
 
     updateLog: async (request) => {
       if (request.taskId !== task.id) throw new ConnectError("another task's log", Code.InvalidArgument);
+      if (request.index < 0n) throw new ConnectError("the log index is negative", Code.InvalidArgument);
       reported = true;
-      return await relayed(log, "UpdateLog", () => relay.updateLog(request));
+      return await relay.updateLog(request);
     },
   };
 }
 
 function isReportOf(request: UpdateTaskRequest, taskId: bigint): request is StateReport {
   return request.state?.id === taskId;
-}
-
-/** Whatever is wrong with the facade: to the runner it is an outage, it keeps what it has and tries again. */
-async function relayed<T>(log: Logger, call: string, run: () => Promise<T>): Promise<T> {
-  try {
-    return await run();
-  } catch (error) {
-    log.warn({ call, error: describeError(error) }, "report not taken");
-    throw new ConnectError("the facade does not answer", Code.Unavailable, undefined, undefined, error);
-  }
 }

@@ -19,9 +19,16 @@ export type Times = {
   readonly stopGrace: number;
   /** For what a step has started, from SIGTERM to SIGKILL, when the job was cancelled. */
   readonly orphanGrace: number;
-  /** For the log row that explains a missing result: it must not hold the result up. */
-  readonly lastRow: number;
-  /** For a result that is not accepted yet when gitea-runner has ended: longer than an upgrade of the controller. */
+  /**
+   * For the facade's answer to a state, while gitea-runner waits: a cancel comes with it, and gitea-runner asks again
+   * up to 10 s later only.
+   */
+  readonly answer: number;
+  /** For room in a full spool, while gitea-runner waits: it gives up a call after 10 s at its end. */
+  readonly room: number;
+  /** For the log rows before a result: they must not hold it up for longer. */
+  readonly logs: number;
+  /** For what is not delivered yet when gitea-runner has ended: longer than an upgrade of the controller. */
   readonly deliver: number;
 };
 
@@ -36,6 +43,8 @@ export const defaultTimes: Times = {
   jobStarted: 300_000,
   stopGrace: 300_000,
   orphanGrace: 5_000,
-  lastRow: 30_000,
+  answer: 2_000,
+  room: 5_000,
+  logs: 120_000,
   deliver: 600_000,
 };

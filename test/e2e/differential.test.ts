@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import path from "node:path";
 import { after, before, describe, it } from "mocha";
-import { createLane } from "../../controller/bootstrap/lane.ts";
 import { logIn } from "../../scripts/peers/gitea-api/web-session.ts";
 import { preparePeer } from "../../scripts/peers/prepare-peer.ts";
 import type { ServerProcess } from "../../scripts/peers/server-process.ts";
 import { comparable, firstDifference } from "../support/compare-workload.ts";
 import { eventually } from "../support/eventually.ts";
 import { findProcesses } from "../support/find-processes.ts";
+import { createLane } from "../support/lane.ts";
 import { missingTools, skipFor } from "../support/needs-tools.ts";
 import { startOfficialRunner } from "../support/official-runner.ts";
 import { usePlatform } from "../support/platform.ts";

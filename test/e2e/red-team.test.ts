@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { chmod, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { type Client, Code, ConnectError } from "@connectrpc/connect";
@@ -17,8 +17,7 @@ import { openX509Source } from "../../controller/spiffe/x509-source.ts";
 import { Result, type RunnerService } from "../../proto/gen/runner/v1/runner_pb.ts";
 import { createRecordingLogger } from "../fakes/recording-logger.ts";
 import { type PushedRun, usePlatform } from "../support/platform.ts";
-
-type Executor = { readonly taskId: bigint; readonly spiffeId: string; readonly capability: string };
+import { type Credentials, stealCredentials } from "../support/steal-credentials.ts";
 
 /** What a hostile job does to everything around it. Each line that it prints is one thing that it got. */
 const script = (around: string) => String.raw`
@@ -90,7 +89,7 @@ describe("an attack on a real job", () => {
   let gates = "";
   let gate = "";
   let victimsRun: PushedRun;
-  let victim: Executor;
+  let victim: Credentials;
   let resources: AsyncDisposableStack;
 
   before("let a job run", async function () {
@@ -114,29 +113,12 @@ jobs:
 `,
     );
     await real.line((line) => line["event"] === "runner_claimed");
-    victim = await theOnlyExecutor();
+    victim = await stealCredentials(real.platform.folder);
   });
   after(async () => {
     await resources.disposeAsync();
     await rm(gates, { recursive: true, force: true });
   });
-
-  /** As root of the node: what no job can read. */
-  async function theOnlyExecutor(): Promise<Executor> {
-    const folder = path.join(real.platform.folder, "state/executors");
-    const [name] = await readdir(folder);
-    assert.ok(name !== undefined);
-    const file = JSON.parse(await readFile(path.join(folder, name, "executor.json"), "utf8")) as {
-      labels: Record<string, string>;
-      annotations: Record<string, string>;
-      process: { pid: number };
-    };
-    const environment = await readFile(`/proc/${file.process.pid}/environ`, "utf8");
-    const capability = /CI_RUNNER_CAPABILITY=([^\0]*)/.exec(environment)?.[1];
-    const spiffeId = file.annotations["ci.ddupan.top/spiffe-id"];
-    assert.ok(capability !== undefined && spiffeId !== undefined);
-    return { taskId: BigInt(file.labels["ci.ddupan.top/task-id"] ?? "0"), spiffeId, capability };
-  }
 
   let identities = 0;
   /** Calls with a real SVID of this ID, as if its Workload API had been tricked into it. */
@@ -184,7 +166,7 @@ jobs:
   const denied = "PermissionDenied";
 
   it("with an SVID of the trust domain and the job's own capability gets nothing", async () => {
-    const assignmentId = `gitea-task-${victim.taskId}`;
+    const { assignmentId } = victim;
     for (const id of [
       "spiffe://quick-start.example/ci/mallory/trap/build",
       `${victim.spiffeId}x`,
@@ -199,7 +181,7 @@ jobs:
   });
 
   it("with the job's own SVID and no capability, or another's, gets nothing", async () => {
-    const assignmentId = `gitea-task-${victim.taskId}`;
+    const { assignmentId } = victim;
     for (const capability of [
       "",
       victim.capability.replace(/^1\./, "2."),
@@ -214,7 +196,7 @@ jobs:
   });
 
   it("with the job's own SVID and capability is told once and for all that it is not the one that claimed", async () => {
-    const assignmentId = `gitea-task-${victim.taskId}`;
+    const { assignmentId } = victim;
     const client = await as(victim.spiffeId, { assignmentId, capability: victim.capability });
     const final = "Unauthenticated";
     assert.deepEqual(await tryAll(client), [final, final, final, final, denied]);

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "mocha";
-import { createLane } from "../../controller/bootstrap/lane.ts";
 import { systemClock } from "../../controller/platform/clock.ts";
 import { registerRunner } from "../../scripts/peers/gitea-api/register-runner.ts";
 import type { WorkflowJob } from "../../scripts/peers/gitea-api/runs.ts";
@@ -11,6 +10,7 @@ import { fetchAndForget } from "../support/fetch-and-forget.ts";
 import { findProcesses } from "../support/find-processes.ts";
 import { jobTimes } from "../support/job-times.ts";
 import { readJobPage } from "../support/job-page.ts";
+import { createLane } from "../support/lane.ts";
 import { usePlatform } from "../support/platform.ts";
 import { beginWorkload } from "../support/run-workload.ts";
 import type { Hand } from "../support/workload.ts";

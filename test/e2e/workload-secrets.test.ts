@@ -5,11 +5,11 @@ import { chmod, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, before, describe, it } from "mocha";
-import { createLane } from "../../controller/bootstrap/lane.ts";
 import { logIn } from "../../scripts/peers/gitea-api/web-session.ts";
 import { asNobody } from "../support/as-nobody.ts";
 import { eventually } from "../support/eventually.ts";
 import { findInFiles } from "../support/find-in-files.ts";
+import { createLane } from "../support/lane.ts";
 import { skipFor } from "../support/needs-tools.ts";
 import { usePlatform } from "../support/platform.ts";
 import { beginWorkload } from "../support/run-workload.ts";

@@ -33,6 +33,10 @@ export type FakeFacade = {
   /** What Gitea says of the task in answers to UpdateTask. */
   result: Result;
   capabilities: string | undefined;
+  /** Whether Gitea's store of logs works. */
+  takesRows: boolean;
+  /** Names of outputs that Gitea does not take. */
+  readonly refusedOutputs: Set<string>;
   /** Lets the next calls of that kind fail. */
   failNext(rpc: FacadeRpc, code: Code, times?: number): void;
   /** Lets calls of that kind fail until `recover`. */
@@ -79,6 +83,8 @@ export function createFakeFacade(overrides: Partial<Pick<FakeFacade, "task" | "l
     logRowsHeader: undefined,
     result: Result.UNSPECIFIED,
     capabilities: undefined,
+    takesRows: true,
+    refusedOutputs: new Set(),
     ...overrides,
     failNext: (rpc, code, times = 1) => {
       next.set(rpc, [...(next.get(rpc) ?? []), ...Array<Code>(times).fill(code)]);
@@ -113,12 +119,14 @@ export function createFakeFacade(overrides: Partial<Pick<FakeFacade, "task" | "l
           if (facade.result === Result.UNSPECIFIED) facade.result = said;
           return create(UpdateTaskResponseSchema, {
             state: { id: request.state?.id ?? 0n, result: facade.result },
-            sentOutputs: Object.keys(request.outputs),
+            sentOutputs: Object.keys(request.outputs).filter((name) => !facade.refusedOutputs.has(name)),
           });
         },
         updateLog: async (request, context) => {
           await enter("updateLog", context);
           facade.logs.push(request);
+          if (!facade.takesRows && request.rows.length > 0)
+            throw new ConnectError("transfer logs", Code.Unavailable);
           const stored = facade.logRows + facade.rows.length;
           const from = stored - Number(request.index);
           if (from >= 0) facade.rows.push(...request.rows.slice(from).map((row) => row.content));

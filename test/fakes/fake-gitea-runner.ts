@@ -56,9 +56,6 @@ switch (part) {
   case "dies":
     process.exit(3);
     break;
-  case "gives up":
-    await state(done, "RESULT_SUCCESS").catch(() => undefined);
-    break;
   case "waits": {
     let heard: string | undefined;
     while (!stop.signal.aborted && (heard ?? "RESULT_UNSPECIFIED") === "RESULT_UNSPECIFIED") {

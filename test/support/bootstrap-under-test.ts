@@ -46,13 +46,15 @@ const times: Times = {
   jobStarted: 10_000,
   stopGrace: 10_000,
   orphanGrace: 1_000,
-  lastRow: 2_000,
+  answer: 1_000,
+  room: 1_000,
+  logs: 2_000,
   deliver: 5_000,
 };
 
 export type BootstrapSettings = {
   /** The part that the fake gitea-runner plays. */
-  readonly part?: "succeeds" | "dies" | "gives up" | "waits";
+  readonly part?: "succeeds" | "dies" | "waits";
   readonly logRows?: number;
   readonly task?: Task;
   readonly times?: Partial<Times>;

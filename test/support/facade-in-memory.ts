@@ -1,11 +1,17 @@
 import { createClient, createRouterTransport } from "@connectrpc/connect";
 import { createFacadeCalls, type FacadeCalls } from "../../controller/bootstrap/facade-calls.ts";
+import { createRelay, type Relay, type RelayOptions } from "../../controller/bootstrap/relay.ts";
 import { defaultTimes } from "../../controller/bootstrap/times.ts";
-import { createRelay, type Relay } from "../../controller/bootstrap/relay.ts";
 import { Result, RunnerService } from "../../proto/gen/runner/v1/runner_pb.ts";
 import { createFakeClock, type FakeClock } from "../fakes/fake-clock.ts";
 import { createFakeFacade, type FakeFacade } from "../fakes/fake-facade.ts";
 import { createRecordingLogger, type RecordingLogger } from "../fakes/recording-logger.ts";
+
+/** A relay that sends what it takes. */
+export type RunningRelay = Relay & {
+  /** Settles when it has nothing to do any more. */
+  readonly sending: Promise<void>;
+};
 
 /** A fake facade without a network, and all that calls to it need. */
 export type FacadeInMemory = {
@@ -15,7 +21,10 @@ export type FacadeInMemory = {
   readonly calls: FacadeCalls;
   readonly redials: () => number;
   /** A relay of task 42, whose log has `facade.logRows` rows already. */
-  readonly newRelay: (ended?: Result, stop?: AbortSignal) => Relay;
+  readonly newRelay: (
+    options?: Partial<Pick<RelayOptions, "ended" | "stop" | "limits">>,
+    signal?: AbortSignal,
+  ) => RunningRelay;
 };
 
 export function facadeInMemory(overrides: Parameters<typeof createFakeFacade>[0] = {}): FacadeInMemory {
@@ -31,16 +40,19 @@ export function facadeInMemory(overrides: Parameters<typeof createFakeFacade>[0]
     log,
     calls,
     redials: () => redials,
-    newRelay: (ended = Result.UNSPECIFIED, stop = new AbortController().signal) =>
-      createRelay({
+    newRelay: (options = {}, signal = new AbortController().signal) => {
+      const relay = createRelay({
         calls,
         clock,
+        times: defaultTimes,
+        log,
         taskId: 42n,
         logRows: BigInt(facade.logRows),
-        ended,
-        callDeadline: defaultTimes.call,
-        signal: new AbortController().signal,
-        stop,
-      }),
+        ended: Result.UNSPECIFIED,
+        stop: new AbortController().signal,
+        ...options,
+      });
+      return { ...relay, sending: relay.run(signal) };
+    },
   };
 }

@@ -1,6 +1,6 @@
 import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
-import type { Lane } from "../../controller/bootstrap/lane.ts";
+import type { Lane } from "./lane.ts";
 import type { GiteaAdmin } from "../../scripts/peers/gitea-api/admin.ts";
 import { askGiteaForText } from "../../scripts/peers/gitea-api/client.ts";
 import {

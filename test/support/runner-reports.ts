@@ -1,5 +1,5 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
-import type { StateReport } from "../../controller/bootstrap/progress.ts";
+import type { StateReport } from "../../controller/bootstrap/state-spool.ts";
 import {
   type TaskStateSchema,
   type UpdateLogRequest,

@@ -4,6 +4,7 @@ import { writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
+import { Code } from "@connectrpc/connect";
 import { before, describe, it } from "mocha";
 import { Result } from "../../../proto/gen/runner/v1/runner_pb.ts";
 import { preparePeer } from "../../../scripts/peers/prepare-peer.ts";
@@ -136,5 +137,54 @@ jobs:
     assert.equal(await running, Result.FAILURE);
     assert.equal(test.facade.rows.at(-1), "The executor was told to end while this job ran.");
     assert.equal(test.facade.logs.at(-1)?.noMore, true);
+  });
+
+  it("ends in time though the facade is away, and all that it has reported is delivered later", async () => {
+    const workflow = `
+name: test
+on: push
+jobs:
+  build:
+    runs-on: [self-hosted, pod]
+    outputs:
+      version: \${{ steps.first.outputs.version }}
+    steps:
+      - id: first
+        run: |
+          seq -f 'line %g' 1000
+          echo "version=1.2" >> "$GITHUB_OUTPUT"
+      - run: exit 5
+`;
+    await using test = await bootstrapUnderTest({ task: aTask({ workflow }) });
+    await configure(test);
+    const environment = { PATH: process.env["PATH"] ?? "", HOME: test.folder };
+    const running = test.run({ binary, environment });
+    await test.facade.called("updateTask");
+    const rpcs = ["updateLog", "updateTask"] as const;
+    for (const rpc of rpcs) test.facade.fail(rpc, Code.Unavailable);
+    const begun = performance.now();
+    await test.log.line("gitea-runner is over");
+    const took = performance.now() - begun;
+    assert.ok(took < 20_000, `${took} ms`);
+    assert.equal(test.facade.rows.length, 0);
+    for (const rpc of rpcs) test.facade.recover(rpc);
+    assert.equal(await running, Result.FAILURE);
+    assert.deepEqual(
+      test.facade.rows.filter((row) => row.startsWith("line ")),
+      Array.from({ length: 1000 }, (_, index) => `line ${index + 1}`),
+    );
+    assert.equal(test.facade.logs.at(-1)?.noMore, true);
+    const last = test.facade.states.at(-1);
+    assert.deepEqual(last?.outputs, { version: "1.2" });
+    assert.deepEqual(
+      last.state?.steps.map(({ result }) => result),
+      [Result.SUCCESS, Result.FAILURE],
+    );
+    const [first] = last.state?.steps ?? [];
+    const own = test.facade.rows.slice(
+      Number(first?.logIndex),
+      Number((first?.logIndex ?? 0n) + (first?.logLength ?? 0n)),
+    );
+    assert.ok(own.includes("line 1") && own.includes("line 1000"));
   });
 });

@@ -56,7 +56,6 @@ describe("an attack on the loopback address", () => {
       relay,
       name: "gitea-task-42",
       capabilities: "",
-      log: parts.log,
     });
     const loopback = resources.use(await startLoopbackServer({ service, proxy }));
     port = Number(new URL(loopback.origin).port);

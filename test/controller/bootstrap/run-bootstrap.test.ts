@@ -7,7 +7,7 @@ import { DeadlineError } from "../../../controller/bootstrap/deadline.ts";
 import { RefusedError } from "../../../controller/bootstrap/until-answered.ts";
 import { Result, type TaskState } from "../../../proto/gen/runner/v1/runner_pb.ts";
 import { aTask } from "../../support/a-task.ts";
-import { bootstrapUnderTest } from "../../support/bootstrap-under-test.ts";
+import { type BootstrapUnderTest, bootstrapUnderTest } from "../../support/bootstrap-under-test.ts";
 
 const stepsOf = (state: TaskState | undefined) =>
   state?.steps.map((step) => [step.id, step.result, step.logIndex]);
@@ -16,16 +16,11 @@ describe("an executor's life", () => {
   it("B-73 goes from the facade over the claim to gitea-runner, which runs once, and to the result", async () => {
     await using test = await bootstrapUnderTest({ logRows: 3 });
     assert.equal(await test.run(), Result.SUCCESS);
-    assert.deepEqual(test.facade.calls, [
-      "declare",
-      "fetchTask",
-      "updateTask",
-      "updateLog",
-      "updateTask",
-      "updateLog",
-      "updateTask",
-    ]);
+    const { calls } = test.facade;
+    assert.deepEqual(calls.slice(0, 4), ["declare", "fetchTask", "updateTask", "updateLog"]);
+    assert.ok(calls.lastIndexOf("updateLog") < calls.lastIndexOf("updateTask"), calls.join());
     assert.deepEqual(test.facade.rows, ["first", "second", "third"]);
+    assert.equal(test.facade.logs.at(-1)?.noMore, true);
     const [trace, ...others] = await test.traces();
     assert.deepEqual(trace?.argv, ["daemon", "--config", test.program.configFile, "--once"]);
     assert.equal(others.length, 0);
@@ -105,36 +100,47 @@ describe("an executor whose gitea-runner reports no result", () => {
     await test.facade.called("updateLog");
     test.facade.result = Result.CANCELLED;
     assert.equal(await running, Result.CANCELLED);
-    assert.equal(test.facade.states.at(-1)?.state?.result, Result.CANCELLED);
   });
 
   it("does not let the log hold the result up", async () => {
-    await using test = await bootstrapUnderTest({ part: "dies", times: { lastRow: 50 } });
-    const running = test.run();
-    await test.facade.called("updateLog");
+    await using test = await bootstrapUnderTest({ part: "dies", times: { logs: 50, deliver: 200 } });
     test.facade.fail("updateLog", Code.Unavailable);
-    assert.equal(await running, Result.FAILURE);
-    assert.deepEqual(test.facade.rows, ["first", "second"]);
+    assert.equal(await test.run(), Result.FAILURE);
+    assert.deepEqual(test.facade.rows, []);
+    assert.deepEqual((await test.log.line("log rows left behind")).fields, { rows: 3 });
   });
+});
 
-  it("delivers the result that gitea-runner could not", async () => {
-    await using test = await bootstrapUnderTest({ part: "gives up" });
+describe("an executor whose facade is away", () => {
+  /** Away from the claim on, until the returned function is called. */
+  const away = async ({ facade }: BootstrapUnderTest) => {
+    await facade.called("updateTask");
+    const rpcs = ["updateLog", "updateTask"] as const;
+    for (const rpc of rpcs) facade.fail(rpc, Code.Unavailable);
+    return () => {
+      for (const rpc of rpcs) facade.recover(rpc);
+    };
+  };
+
+  it("lets gitea-runner end, and delivers all that it has reported when the facade is back", async () => {
+    await using test = await bootstrapUnderTest();
     const running = test.run();
-    await test.facade.called("updateTask", 2);
-    test.facade.failNext("updateTask", Code.Unavailable, 3);
+    const back = await away(test);
+    await test.log.line("gitea-runner is over");
+    assert.deepEqual([test.facade.rows.length, test.facade.result], [0, Result.UNSPECIFIED]);
+    back();
     assert.equal(await running, Result.SUCCESS);
-    assert.equal(test.facade.logs.length, 1);
+    assert.deepEqual(test.facade.rows, ["first", "second", "third"]);
     assert.deepEqual(stepsOf(test.facade.states.at(-1)?.state), [
       [0n, Result.SUCCESS, 0n],
       [1n, Result.SUCCESS, 0n],
     ]);
   });
 
-  it("gives up when the facade stays away", async () => {
-    await using test = await bootstrapUnderTest({ part: "gives up", times: { deliver: 100 } });
+  it("gives up at its deadline", async () => {
+    await using test = await bootstrapUnderTest({ times: { deliver: 100 } });
     const running = assert.rejects(test.run(), DeadlineError);
-    await test.facade.called("updateTask", 2);
-    test.facade.fail("updateTask", Code.Unavailable);
+    await away(test);
     await running;
   });
 });
@@ -145,14 +151,8 @@ describe("an executor that may not run its job", () => {
     test.facade.result = Result.CANCELLED;
     assert.equal(await test.run(), Result.CANCELLED);
     assert.deepEqual(await test.traces(), []);
-    assert.deepEqual(test.facade.calls, [
-      "declare",
-      "fetchTask",
-      "updateTask",
-      "updateLog",
-      "updateLog",
-      "updateTask",
-    ]);
+    assert.deepEqual(test.facade.calls, ["declare", "fetchTask", "updateTask", "updateLog", "updateTask"]);
+    assert.deepEqual(test.facade.rows, ["The job had ended before its runner began."]);
     assert.equal(test.facade.states.at(-1)?.state?.result, Result.CANCELLED);
     assert.notEqual(test.facade.states.at(-1)?.state?.stoppedAt, undefined);
   });

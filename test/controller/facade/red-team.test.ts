@@ -80,7 +80,8 @@ describe("an attack on the facade", () => {
       source,
       clock: systemClock,
       onRefused: (peer) => refusals.push(peer),
-      limits: { closeGraceMs: 200 },
+      // Longer than a busy machine needs for what is tried before a refused session ends.
+      limits: { closeGraceMs: 10_000 },
     });
     resources.use(server);
     const { server: http } = server;
