@@ -7,10 +7,7 @@ import { nowAndThen } from "./now-and-then.ts";
 
 export type CompareRecordsOptions = {
   readonly records: {
-    list(signal: AbortSignal): Promise<{
-      readonly records: readonly VersionedRecord[];
-      readonly invalid: readonly { readonly key: string }[];
-    }>;
+    list(signal: AbortSignal): Promise<{ readonly records: readonly VersionedRecord[] }>;
   };
   readonly assignments: Pick<Assignments, "all" | "within" | "keep">;
   readonly times: Pick<Times, "compareStreamMs" | "callMs">;
@@ -25,8 +22,9 @@ export type CompareRecords = {
 };
 
 /**
- * Looks for records that got lost with their bucket and writes them anew from memory, also those that nothing else
- * changes: a controller that starts afterwards has to find them. While nothing is lost it only reads.
+ * Looks for records that got lost, with their bucket or because somebody has spoilt them, and writes them anew from
+ * memory, also those that nothing else changes: a controller that starts afterwards has to find them. While nothing
+ * is lost it only reads.
  */
 export function createCompareRecords(options: CompareRecordsOptions): CompareRecords {
   const { records, assignments, times, clock, log } = options;
@@ -46,12 +44,8 @@ export function createCompareRecords(options: CompareRecordsOptions): CompareRec
 
   const pass = async (signal: AbortSignal) => {
     const before = assignments.all().map(({ record }) => record.assignment.id);
-    if (before.length === 0) return;
     const stored = await withDeadline(clock, times.callMs, (deadline) => records.list(deadline), signal);
-    const there = new Set([
-      ...stored.records.map(({ record }) => record.assignment.id),
-      ...stored.invalid.map(({ key }) => key),
-    ]);
+    const there = new Set(stored.records.map(({ record }) => record.assignment.id));
     for (const id of before) if (!there.has(id)) await keep(id, signal);
   };
 

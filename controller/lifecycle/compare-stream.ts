@@ -9,6 +9,7 @@ import { withDeadline } from "../platform/signal.ts";
 import type { Assignments } from "./assignments.ts";
 import { nowAndThen } from "./now-and-then.ts";
 import type { QueuedMessage } from "./recover.ts";
+import type { SealedMessage } from "./sealed-messages.ts";
 
 export type CompareStreamOptions = {
   readonly queue: {
@@ -26,6 +27,8 @@ export type CompareStreamOptions = {
     ): Promise<{ readonly sequence: number }>;
   };
   readonly assignments: Pick<Assignments, "all" | "get" | "within" | "apply" | "offer">;
+  /** Hears of a message that is sealed with a key that we do not have. */
+  readonly onSealed?: (message: SealedMessage) => void;
   readonly times: Pick<Times, "compareStreamMs" | "callMs">;
   readonly clock: Clock;
   readonly log: Logger;
@@ -102,6 +105,8 @@ export function createCompareStream(options: CompareStreamOptions): CompareStrea
   const takeInNew = async (signal: AbortSignal) => {
     let all = true;
     for await (const { sequence, content } of queue.scanAfter(scannedTo, signal)) {
+      if (content.kind === "unknown-key" && content.assignmentId !== undefined)
+        options.onSealed?.({ sequence, assignmentId: content.assignmentId });
       // What is no assignment of ours is judged when it is delivered.
       if (content.kind === "assignment" && assignments.get(content.assignment.id) === undefined)
         try {

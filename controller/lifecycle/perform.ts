@@ -10,6 +10,14 @@ import type { HeldSlots } from "./hold-slots.ts";
 import { currentName } from "./seen.ts";
 import type { Step } from "./step.ts";
 
+/** Something that was done to an executor. */
+export type ExecutorDeed = {
+  readonly event: "executor_killed" | "executor_deleted" | "executor_lingers";
+  readonly assignment: string;
+  readonly executor: string;
+  readonly why?: string;
+};
+
 export type PerformOptions = {
   readonly backend: Pick<Backend, "kind" | "kill" | "markTerminal" | "delete">;
   readonly slots: Pick<HeldSlots, "release">;
@@ -19,6 +27,8 @@ export type PerformOptions = {
   readonly removeMessage: (sequence: number, id: string, signal: AbortSignal) => Promise<unknown>;
   /** Removes what is stored of an assignment's reports. */
   readonly removeReports: (id: string, signal: AbortSignal) => Promise<unknown>;
+  /** Hears of each deed once for an executor; must not throw. */
+  readonly onExecutor?: (deed: ExecutorDeed) => void;
   readonly times: Pick<Times, "callMs">;
   readonly clock: Clock;
   readonly log: Logger;
@@ -84,7 +94,9 @@ export function createPerform(options: PerformOptions, memory: ExecutorMemory): 
       case "kill": {
         const first = memory.killAsked(executor);
         await backend.kill(executor, step.reason, signal);
-        if (first) log.warn({ ...about, reason: step.reason }, "executor killed");
+        if (!first) return;
+        log.warn({ ...about, reason: step.reason }, "executor killed");
+        options.onExecutor?.({ event: "executor_killed", assignment: id, executor, why: step.reason });
         return;
       }
       case "mark":
@@ -94,7 +106,9 @@ export function createPerform(options: PerformOptions, memory: ExecutorMemory): 
         if (step.messageFirst && sequence !== undefined) await options.removeMessage(sequence, id, signal);
         const first = memory.deleteAsked(executor);
         await backend.delete(executor, signal);
-        if (first) log.info(about, "executor deleted");
+        if (!first) return;
+        log.info(about, "executor deleted");
+        options.onExecutor?.({ event: "executor_deleted", assignment: id, executor });
         return;
       }
       default:

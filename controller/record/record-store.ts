@@ -6,6 +6,7 @@ import type { Logger } from "../platform/logger.ts";
 import { isAbortOf } from "../platform/signal.ts";
 import { fromBucket, InvalidRecordError, RecordStoreUnavailableError } from "./errors.ts";
 import { decodeRecord, encodeRecord, sameRecord, type Writer } from "./record-codec.ts";
+import { createSetAside } from "./set-aside.ts";
 
 export type Versioned = {
   readonly record: AssignmentRecord;
@@ -23,6 +24,15 @@ export type WriteOutcome =
 export type RemoveOutcome =
   { readonly kind: "removed" } | { readonly kind: "conflict"; readonly current: Versioned };
 
+/** All that is stored. */
+export type ListedRecords = {
+  readonly records: readonly Versioned[];
+  /** Values that are no records. */
+  readonly invalid: readonly InvalidRecord[];
+  /** Where those are kept that had to make room for a record. */
+  readonly setAside: readonly string[];
+};
+
 /**
  * The records of all assignments, changed by compare-and-set only. Calls reject with RecordStoreUnavailableError
  * (the same call may be made again), InvalidRecordError for a key whose value cannot be read, or the signal's
@@ -31,11 +41,12 @@ export type RemoveOutcome =
  */
 export type RecordStore = {
   /** All records; a value that is none is told apart and stops nothing. */
-  list(signal: AbortSignal): Promise<{
-    readonly records: readonly Versioned[];
-    readonly invalid: readonly InvalidRecord[];
-  }>;
+  list(signal: AbortSignal): Promise<ListedRecords>;
   get(assignmentId: string, signal: AbortSignal): Promise<Versioned | undefined>;
+  /**
+   * A value that cannot be read is set aside, and the record written in its place. Only those who lead create
+   * records: an `update` of another may have met what a newer version has written, and leaves it alone.
+   */
   create(record: AssignmentRecord, signal: AbortSignal): Promise<WriteOutcome>;
   update(record: AssignmentRecord, revision: number, signal: AbortSignal): Promise<WriteOutcome>;
   /** Removes a record, or only if it is at this revision; one that is gone is removed. Leaves no tombstone. */
@@ -51,12 +62,13 @@ export type RecordStoreOptions = {
 
 export function createRecordStore(options: RecordStoreOptions): RecordStore {
   const { bucket, writerId, log } = options;
+  const aside = createSetAside(bucket);
   let counter = 0;
 
   const read = async (id: string, signal: AbortSignal) => {
     try {
       const entry = await bucket.read(id, signal);
-      return entry === undefined ? undefined : parsed(entry);
+      return entry === undefined ? undefined : known(entry);
     } catch (error) {
       throw fromBucket(`reading the record of ${id}`, error, signal);
     }
@@ -98,6 +110,30 @@ export function createRecordStore(options: RecordStoreOptions): RecordStore {
     return { kind: "conflict", current: versioned(current) };
   };
 
+  /** Whether there was such a value, and its key is free now. */
+  const makeRoom = async (id: string, signal: AbortSignal): Promise<boolean> => {
+    try {
+      const entry = await bucket.read(id, signal);
+      const reason = entry === undefined ? undefined : unreadable(entry);
+      if (entry === undefined || reason === undefined) return false;
+      const kept = await aside.put(entry, signal);
+      log.error({ assignment: id, reason, kept }, "record that cannot be read is set aside");
+      return true;
+    } catch (error) {
+      throw fromBucket(`setting the record of ${id} aside`, error, signal);
+    }
+  };
+
+  const create = async (record: AssignmentRecord, signal: AbortSignal) => {
+    try {
+      return await write(record, 0, signal);
+    } catch (error) {
+      if (!(error instanceof InvalidRecordError) || !(await makeRoom(record.assignment.id, signal)))
+        throw error;
+      return write(record, 0, signal);
+    }
+  };
+
   return {
     list: async (signal) => {
       const records = new Map<string, Versioned>();
@@ -109,21 +145,18 @@ export function createRecordStore(options: RecordStoreOptions): RecordStore {
           if (taskIdOf(key) === undefined) continue;
           records.delete(key);
           invalid.delete(key);
-          try {
-            const { record, revision } = parsed(entry);
-            records.set(key, { record, revision });
-          } catch (error) {
-            if (!(error instanceof InvalidRecordError)) throw error;
-            invalid.set(key, { key, reason: describeError(error.cause) });
-          }
+          const found = parsed(entry);
+          if (typeof found === "string") invalid.set(key, { key, reason: found });
+          else records.set(key, { record: found.record, revision: found.revision });
         }
+        const setAside = await aside.list(signal);
+        return { records: [...records.values()], invalid: [...invalid.values()], setAside };
       } catch (error) {
         throw fromBucket("listing the records", error, signal);
       }
-      return { records: [...records.values()], invalid: [...invalid.values()] };
     },
     get: async (id, signal) => versioned(await read(id, signal)),
-    create: (record, signal) => write(record, 0, signal),
+    create,
     update: (record, revision, signal) => write(record, revision, signal),
     remove: async (id, revision, signal) => {
       try {
@@ -139,17 +172,24 @@ export function createRecordStore(options: RecordStoreOptions): RecordStore {
 
 type Found = Versioned & { readonly writer: Writer };
 
-function parsed({ key, value, revision }: Entry): Found {
+/** What stands there, or why that is no record. */
+function parsed({ key, value, revision }: Entry): Found | string {
   const decoded = decodeRecord(value);
-  const reason = !decoded.ok
-    ? decoded.reason
-    : decoded.record.assignment.id === key
-      ? undefined
-      : "it is another assignment's";
-  if (!decoded.ok || reason !== undefined) {
-    throw new InvalidRecordError(`the record of ${key} is unreadable`, { cause: reason });
-  }
+  if (!decoded.ok) return decoded.reason;
+  if (decoded.record.assignment.id !== key) return "it is another assignment's";
   return { record: decoded.record, writer: decoded.writer, revision };
+}
+
+function unreadable(entry: Entry): string | undefined {
+  const found = parsed(entry);
+  return typeof found === "string" ? found : undefined;
+}
+
+function known(entry: Entry): Found {
+  const found = parsed(entry);
+  if (typeof found === "string")
+    throw new InvalidRecordError(`the record of ${entry.key} is unreadable`, { cause: found });
+  return found;
 }
 
 /** The write itself, or the same words by an earlier call of ours that did not learn its outcome. */

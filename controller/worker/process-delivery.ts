@@ -8,7 +8,7 @@ import { withDeadline } from "../platform/signal.ts";
 import type { AttemptHistory } from "./attempt-history.ts";
 import { backendFailure } from "./attempt-failure.ts";
 import type { Circuit } from "./circuit.ts";
-import type { Delivery, DeliveryContent } from "./delivery.ts";
+import type { Delivery, DeliveryContent, UnreadableMessage } from "./delivery.ts";
 import type { Ensured } from "./ensure-executor.ts";
 import { createHoldDelivery, type Look } from "./hold-delivery.ts";
 import { isSettled, untilSettled, type WatchedAssignments } from "./until-settled.ts";
@@ -44,12 +44,17 @@ export type ProcessDeliveryOptions = {
   readonly identityBound: (id: string, executor: Executor) => void;
   /** Called for each delivery that needs a key which we lack: health has to say so. */
   readonly onUnknownKey: (assignmentId: string) => void;
+  /** Hears of a message that nobody can read and that names a task which has no record, before it is rejected. */
+  readonly onUnreadable: (message: UnreadableMessage, signal: AbortSignal) => Promise<void>;
   readonly report: (assignment: string | undefined, error: string) => void;
   readonly times: Times;
   readonly clock: Clock;
 };
 
 const over: Look = {};
+
+/** What is no assignment is held on to for so many deliveries at most, if Gitea cannot be told of its task. */
+const lastUnreadable = 20;
 
 /**
  * Takes one delivery to the point where its executor has claimed the task, and only then acknowledges it; a task
@@ -173,13 +178,32 @@ export function createProcessDelivery(options: ProcessDeliveryOptions) {
     }
   };
 
+  /** A task for which nobody else speaks would run on in Gitea until that misses it. */
+  const refuse = async (
+    delivery: Delivery,
+    { assignmentId, reason }: Extract<DeliveryContent, { kind: "invalid" }>,
+    signal: AbortSignal,
+  ): Promise<Look> => {
+    try {
+      if (assignmentId !== undefined && assignments.get(assignmentId) === undefined) {
+        const tell = (deadline: AbortSignal) => options.onUnreadable({ assignmentId, reason }, deadline);
+        await withDeadline(clock, times.callMs, tell, signal);
+      }
+    } catch (error) {
+      if (signal.aborted) return { againMs: times.againMs };
+      report(assignmentId, describeError(error));
+      if (delivery.deliveryCount < lastUnreadable) return { againMs: times.retryMs };
+    }
+    delivery.reject("invalid assignment");
+    return over;
+  };
+
   const look = async (delivery: Delivery, signal: AbortSignal): Promise<Look> => {
     const { content, sequence } = delivery;
     switch (content.kind) {
       case "invalid":
         report(content.assignmentId, `message ${sequence} is no assignment: ${content.reason}`);
-        delivery.reject("invalid assignment");
-        return over;
+        return refuse(delivery, content, signal);
       case "unknown-key":
         report(
           content.assignmentId,

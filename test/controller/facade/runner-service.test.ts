@@ -160,6 +160,22 @@ describe("the facade's service", () => {
       assert.equal(facade.gitea.calls.includes("storedRows"), false);
     });
 
+    it("counts a row of ours that is on its way to Gitea", async () => {
+      await facade.apply({ type: "rows_begun" });
+      facade.gitea.rows = 3;
+      const arrived = Promise.withResolvers<void>();
+      const writing = facade.options.logLanes.run(assignment.id, async () => {
+        await arrived.promise;
+        facade.gitea.rows = 4;
+      });
+      const claiming = withLogRows((options) => beat(client, options));
+      for (let i = 0; i < 5; i++) await settle();
+      assert.deepEqual(facade.gitea.calls, []);
+      arrived.resolve();
+      await writing;
+      assert.equal((await claiming).logRows, "4");
+    });
+
     it("waits for Gitea when it has to ask how many rows there are", async () => {
       await facade.apply({ type: "rows_begun" });
       facade.gitea.failNext("storedRows", new GiteaError("transient", "no answer"));

@@ -243,6 +243,49 @@ describe("processing a delivery", () => {
     assert.deepEqual(one.slots.held(), []);
   });
 
+  it("B-36 tells of the task that it names before it rejects it, unless that has a record", async () => {
+    const one = started();
+    one.queue.publish(content);
+    await one.clock.step(0);
+    const reason = "it was changed after it was sealed";
+    for (const assignmentId of [id, "gitea-task-43"])
+      one.queue.publish({ kind: "invalid", reason, assignmentId });
+    await one.clock.step(0);
+    assert.deepEqual(one.unreadable, [{ assignmentId: "gitea-task-43", reason }]);
+    assert.deepEqual(
+      one.queue.answers().map(({ sequence, word }) => [sequence, word]),
+      [
+        [2, "rejected"],
+        [3, "rejected"],
+      ],
+    );
+  });
+
+  it("B-36 holds on to one whose task cannot be told of, for a while and not for ever", async () => {
+    const one = started();
+    const message = {
+      kind: "invalid",
+      reason: "the version 9 is unknown",
+      assignmentId: "gitea-task-43",
+    } as const;
+    one.queue.publish(message);
+    one.failNextUnreadable(new Error("Gitea is away"));
+    await one.clock.step(0);
+    assert.deepEqual(one.queue.answers(), [{ sequence: 1, word: "again", ms: defaultTimes.retryMs }]);
+    await one.clock.step(defaultTimes.retryMs);
+    assert.equal(one.unreadable.length, 1);
+    one.queue.publish(message);
+    for (let i = 0; i < 30; i++) one.failNextUnreadable(new Error("Gitea does not take it"));
+    await one.clock.step(30 * defaultTimes.retryMs);
+    assert.equal(one.queue.deliveries(2), 20);
+    assert.deepEqual(one.queue.answers().at(-1), {
+      sequence: 2,
+      word: "rejected",
+      reason: "invalid assignment",
+    });
+    assert.equal(one.unreadable.length, 1);
+  });
+
   it("B-36 rejects other content under a known id for good, and lets the known one go on", async () => {
     const one = started();
     one.queue.publish(content);
