@@ -114,6 +114,13 @@ export async function runController(
     random,
     log: log.child({ component: "events" }),
   });
+  // Until everything that tells of something has ended.
+  const telling = new AbortController();
+  const told = events.run(telling.signal);
+  stack.defer(async () => {
+    telling.abort(new Error("the controller ends"));
+    await told;
+  });
   const opened = await openBackends(config, { clock, random, log: log.child({ component: "backend" }) });
   const core = createCore(
     { owner: config.gitea.uuid, keyRing, facade, vmLabel: config.vmLabel, times: config.times },
@@ -193,8 +200,7 @@ export async function runController(
   );
   const kinds = config.backends.map(({ kind }) => kind);
   log.info({ component: "main", backends: kinds, version }, "runner started");
-  const history = { name: "events", run: (abort: AbortSignal) => events.run(abort) };
-  await runTasks([...core.leaderTasks, ...core.relayTasks, history], signal);
+  await runTasks([...core.leaderTasks, ...core.relayTasks], signal);
 }
 
 /** All executors may be of one job, and each may dial anew a few times before its old sessions are gone. */

@@ -40,8 +40,8 @@ export type RunnerServiceOptions = UpdateTaskOptions & {
   };
   readonly gitea: UpdateLogOptions;
   /**
-   * Hears of every call of an admitted executor, and of one with its job's SVID and a capability that no key
-   * verifies: while it calls, it is not silent.
+   * Hears of every call of an admitted executor, and of one with its job's SVID whose capability no key verifies: it is
+   * not silent, our keys may be the wrong ones.
    */
   readonly hearing: { heard(id: string): void };
   readonly readTask: (compressedTask: Uint8Array) => Promise<Task>;
@@ -88,9 +88,8 @@ export function createRunnerService(options: RunnerServiceOptions): ServiceImpl<
       const spiffeId = peer?.ok === true ? peer.id : undefined;
       const named = context.requestHeader.get(callHeaders.assignmentId) ?? "";
       const known = spiffeId !== undefined && assignments.resolve(named, spiffeId) !== undefined;
-      // Its job's SVID it has: our keys may be the wrong ones, and then it only waits for the right ones.
-      if (known && kind === "capability") hearing.heard(named);
       options.onRefused({ kind, method, reason, spiffeId, assignment: known ? named : undefined });
+      if (kind === "capability" && known) hearing.heard(named);
     }
     if (kind === "superseded") options.onOver(context);
   };

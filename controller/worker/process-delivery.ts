@@ -1,4 +1,5 @@
-import type { AssignmentRecord } from "../assignment/record.ts";
+import { executorName } from "../assignment/executor-metadata.ts";
+import { type AssignmentRecord, currentAttempt } from "../assignment/record.ts";
 import type { Times } from "../assignment/times.ts";
 import type { Backend, Executor } from "../backends/backend.ts";
 import type { Clock } from "../platform/clock.ts";
@@ -35,7 +36,7 @@ export type ProcessDeliveryOptions = {
     ): Promise<"taken" | "conflict">;
   };
   readonly circuit: Pick<Circuit, "closedTo">;
-  readonly history: Pick<AttemptHistory, "mayCome" | "failed">;
+  readonly history: Pick<AttemptHistory, "mayBe" | "failed">;
   readonly ensureExecutor: (id: string, signal: AbortSignal) => Promise<Ensured>;
   /** Resolves when there is a claim or an end, or says why there is none (yet). */
   readonly waitForClaim: (id: string, executor: Executor, signal: AbortSignal) => Promise<ClaimWait>;
@@ -134,7 +135,7 @@ export function createProcessDelivery(options: ProcessDeliveryOptions) {
   /** Anything uncertain counts as an executor: a slot too many held is found out, one too few doubles a job. */
   const mayHaveExecutor = async (id: string, signal: AbortSignal): Promise<boolean> => {
     if (!slots.has(id)) return false;
-    if (history.mayCome(id)) return true;
+    if (history.mayBe(id, currentExecutor(assignments.get(id)?.record))) return true;
     try {
       const { executors } = await withDeadline(
         clock,
@@ -229,6 +230,11 @@ function msToWait(
   if (record?.phase.name === "adopted") return 0;
   const delayed = record?.phase.name === "queued" ? record.phase.notBefore - now : 0;
   return Math.max(delayed, circuit.closedTo()?.retryMs ?? 0);
+}
+
+function currentExecutor(record: AssignmentRecord | undefined): string | undefined {
+  const attempt = record === undefined ? undefined : currentAttempt(record);
+  return record === undefined || attempt === undefined ? undefined : executorName(record.assignment, attempt);
 }
 
 /** A task that was ended before it was claimed is settled as well. */

@@ -38,10 +38,10 @@ describe("bad messages on a real stream", () => {
     await one.executor(record).updateTask({ state: { id, result: Result.SUCCESS } });
     assert.equal(one.model.shown(job).job, "success");
   }
-  const failed = (one: CoreOnJetStream, job: FakeJob, row: RegExp) =>
-    eventually("the job has failed", () => one.model.shown(job).job === "failure").then(() => {
-      assert.match(job.task?.log.join("\n") ?? "", row);
-    });
+  async function fails(one: CoreOnJetStream, job: FakeJob, row: RegExp): Promise<void> {
+    await eventually("the job has failed", () => one.model.shown(job).job === "failure");
+    assert.match(job.task?.log.join("\n") ?? "", row);
+  }
   /** A task that was fetched and stored by a controller that has ended before anything ran. */
   async function leftByAnother(opened: JetStreamUnderTest) {
     const one = createCore(opened, { capacity: 1, times: { retryMs: 600_000 } });
@@ -100,7 +100,7 @@ describe("bad messages on a real stream", () => {
     const { seq } = await put(opened, ofVersion(2, message.data));
     const next = createCore(opened, { after: one });
     await next.start();
-    await failed(
+    await fails(
       next,
       job,
       /This job never started.*Seen: its message cannot be read: version 2 is not known/s,
@@ -119,7 +119,7 @@ describe("bad messages on a real stream", () => {
     const next = createCore(opened, { after: one });
     await next.start();
     const { seq } = await put(opened, ofVersion(0, message.data));
-    await failed(next, job, /Seen: its message cannot be read: version 0 is not known/);
+    await fails(next, job, /Seen: its message cannot be read: version 0 is not known/);
     await gone(opened, seq);
     assert.equal(job.task?.ends, 1);
   });
@@ -131,7 +131,7 @@ describe("bad messages on a real stream", () => {
     await put(opened, ofVersion(2, message.data));
     const next = createCore(opened, { after: one });
     await next.start();
-    await failed(next, job, /Reason: queue_lost/);
+    await fails(next, job, /Reason: queue_lost/);
     await empty(opened);
     assert.equal(job.task?.ends, 1);
   });

@@ -46,7 +46,10 @@ export type CoreOnJetStreamOptions = {
   readonly times?: Partial<Times>;
   /** Of an earlier one: this one is the next controller. */
   readonly after?: CoreOnJetStream;
-  readonly ports?: Partial<CorePorts>;
+  /** Gitea's answers, if they are not to be the model's. */
+  readonly gitea?: (model: GiteaModel) => CorePorts["gitea"];
+  /** How long an executor may live. */
+  readonly timeoutMs?: number;
 };
 
 /** Tens of times as fast as usual, and slow enough for a busy machine. */
@@ -89,7 +92,7 @@ export function useCoreOnJetStream() {
 
 function createCoreOn(
   { link, settings, queue, records, reports }: JetStreamUnderTest,
-  { capacity = 2, times, after, ports = {} }: CoreOnJetStreamOptions,
+  { capacity = 2, times, after, gitea = registeredAt, timeoutMs = 14_400_000 }: CoreOnJetStreamOptions,
 ): CoreOnJetStream {
   const clock = systemClock;
   const log = createRecordingLogger();
@@ -117,12 +120,12 @@ function createCoreOn(
   const core = createCore(
     { ...coreSettings, times: { ...quickTimes, ...times } },
     {
-      gitea: registeredAt(model),
+      gitea: gitea(model),
       queue: queue({ assignmentOf, keyRing }),
       records: records(),
       reports: reports({ keyRing }),
       events,
-      backends: [{ backend, capacity, backlog: 4, timeoutMs: 14_400_000, run: untilAborted }],
+      backends: [{ backend, capacity, backlog: 4, timeoutMs, run: untilAborted }],
       read: readAnyTask,
       compress: compressTask,
       decompress: decompressTask,
@@ -132,7 +135,6 @@ function createCoreOn(
       clock,
       random: () => 0.5,
       log,
-      ...ports,
     },
   );
   const stopping = new AbortController();

@@ -485,6 +485,20 @@ describe("the facade's service", () => {
     assert.equal(JSON.stringify(call).includes(anAttempt().nonce), false);
   });
 
+  it("hears an executor whose capability no key verifies, if it has its job's SVID: the keys may be wrong for a while", async () => {
+    const bad = `1.${anAttempt().nonce}.${"A".repeat(43)}`;
+    const earlier = facade.heard.length;
+    for (const caller of [
+      { capability: bad, peer: "spiffe://example.org/x" },
+      { capability: bad, peer: "" },
+      { attempt: anAttempt({ number: 2 }) },
+    ])
+      await assert.rejects(facade.client(caller).updateTask({ state: { id: taskId } }));
+    assert.equal(facade.heard.length, earlier);
+    await assert.rejects(facade.client({ capability: bad }).updateTask({ state: { id: taskId } }));
+    assert.deepEqual(facade.heard.slice(earlier), [assignment.id]);
+  });
+
   it("tells whether a refused caller has the SVID of the live assignment that it names", async () => {
     const bad = `1.${anAttempt().nonce}.${"A".repeat(43)}`;
     const unknown = anAssignment({ taskId: 77n });

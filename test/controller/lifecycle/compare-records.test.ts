@@ -79,6 +79,31 @@ describe("comparing the records with what is in memory", () => {
     assert.deepEqual([...store.stored.keys()], [second.id]);
   });
 
+  it("takes in what an earlier leader has left behind, when it is there for the second time", async () => {
+    const left = aRecord({ assignment: anAssignment({ taskId: 44n }) });
+    store.overwrite(left);
+    await pass();
+    assert.equal(assignments.get(left.assignment.id), undefined, "somebody may be about to make it known");
+    await pass();
+    assert.deepEqual(assignments.get(left.assignment.id)?.record, left);
+    assert.deepEqual(store.writes, []);
+  });
+
+  it("takes in nothing that has become known, or was forgotten, since it was listed", async () => {
+    const left = aRecord({ assignment: anAssignment({ taskId: 44n }) });
+    const { id } = left.assignment;
+    store.overwrite(left);
+    await pass();
+    const compressedTask = Buffer.from("task");
+    await assignments.offer({ ...left, compressedTask }, never);
+    await pass();
+    assert.equal(assignments.get(id)?.compressedTask, compressedTask);
+    await assignments.within(id, () => assignments.remove(id, never));
+    await pass();
+    await pass();
+    assert.equal(assignments.get(id), undefined);
+  });
+
   it("tries again after a write that failed, and goes on by itself", async () => {
     store.lose();
     store.failNext("create", new Error("no answer"), { done: true });

@@ -83,7 +83,7 @@ const unclaimed = (name: "ending" | "finished") => {
 };
 const reported = inPhase("ending", { end: { by: "executor", report: aReport } });
 const gone = inPhase("ending", { end: { by: "controller", result: "failure", executorGone: true } });
-const { terminalGraceMs, cancelGraceMs, absentMs } = times;
+const { terminalGraceMs, cancelGraceMs, resultGraceMs, absentMs } = times;
 
 describe("the next steps of an assignment", () => {
   const cases: readonly (readonly [
@@ -239,14 +239,14 @@ describe("the next steps of an assignment", () => {
       "ending with its result, winding up",
       reported,
       { executors: [executor(1, "running")] },
-      cancelGraceMs - 1,
+      resultGraceMs - 1,
       [],
     ],
     [
       "ending with its result, too long",
       reported,
       { executors: [executor(1, "running")] },
-      cancelGraceMs,
+      resultGraceMs,
       ["kill 1"],
     ],
     [

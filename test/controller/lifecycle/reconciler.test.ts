@@ -192,7 +192,7 @@ describe("the reconciler", () => {
     const one = await claimed();
     await one.apply(id, reported);
     await one.pass();
-    await during(one, times.cancelGraceMs - times.reconcileMs);
+    await during(one, times.resultGraceMs - times.reconcileMs);
     assert.deepEqual(backendCalls(one), []);
     await during(one, times.reconcileMs);
     assert.deepEqual(one.backend.called("kill"), [one.name]);

@@ -183,6 +183,22 @@ describe("processing a delivery", () => {
     assert.deepEqual(one.slots.held(), [id]);
   });
 
+  it("B-33 keeps the slot of an executor that was made just now, though a list that is older lacks it", async () => {
+    const one = started();
+    const old = await one.backend.list(never);
+    const list = one.backend.list.bind(one.backend);
+    one.backend.list = async () => old;
+    one.queue.publish(content);
+    await one.clock.step(0);
+    assert.equal(one.backend.called("create").length, 1);
+    assert.equal(one.events().at(-1), "backend_pending");
+    assert.deepEqual(one.slots.held(), [id]);
+    one.backend.list = list;
+    await one.clock.step(2_000);
+    assert.equal(one.events().at(-1), "backend_ready");
+    assert.equal(one.backend.called("create").length, 1);
+  });
+
   it("B-34 hands back after 2 s while the identity has no target, keeps the slot, and binds later", async () => {
     const one = started();
     one.backend.bindable = false;
