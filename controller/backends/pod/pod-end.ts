@@ -1,12 +1,13 @@
-import type { FailureReason } from "../../assignment/failure-reasons.ts";
+import { type FailureReason, isFailureReason } from "../../assignment/failure-reasons.ts";
 import { disruptionOf } from "./disruption.ts";
 import { type ContainerState, type PodDocument, wordsOf } from "./pod-document.ts";
 
 /** What was seen of an end, and its name where it has one. */
 export type PodEnd = { readonly reason: string; readonly cause?: FailureReason };
 
-/** Our own reason for ending a Pod that stays there, written on it before. */
+/** Our own reason for ending a Pod that stays there, written on it before, and its name where it has one. */
 export const killedForAnnotation = "ci.ddupan.top/killed-for";
+export const killedCauseAnnotation = "ci.ddupan.top/killed-cause";
 
 /**
  * How a Pod ended of which nothing runs any more. Whoever took the whole Pod away counts before what became of its
@@ -14,7 +15,10 @@ export const killedForAnnotation = "ci.ddupan.top/killed-for";
  */
 export function endOf(pod: PodDocument): PodEnd {
   const killedFor = pod.annotations[killedForAnnotation];
-  if (killedFor !== undefined) return { reason: killedFor };
+  if (killedFor !== undefined) {
+    const cause = pod.annotations[killedCauseAnnotation];
+    return { reason: killedFor, ...(cause !== undefined && isFailureReason(cause) ? { cause } : {}) };
+  }
   const { executor } = pod;
   const terminated = executor?.terminated;
   const whole = wholePod(pod);

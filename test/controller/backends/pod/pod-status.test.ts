@@ -370,12 +370,17 @@ describe("the state of an executor, read from its Pod", () => {
       assert.equal(read(pod), "ended start_failed: init container prepare: exit code 5: no disk");
     });
 
-    it("has the reason for which we ended it", () => {
-      const pod = aPod(
-        { phase: "Failed", reason: "DeadlineExceeded" },
-        { metadata: { annotations: { "ci.ddupan.top/killed-for": "cancelled" } } },
-      );
-      assert.equal(read(pod), "ended: cancelled");
+    it("has the reason for which we ended it, and its name if that is one", () => {
+      const killed = (more: Record<string, string>) =>
+        read(
+          aPod(
+            { phase: "Failed", reason: "DeadlineExceeded" },
+            { metadata: { annotations: { "ci.ddupan.top/killed-for": "no entry", ...more } } },
+          ),
+        );
+      assert.equal(killed({}), "ended: no entry");
+      assert.equal(killed({ "ci.ddupan.top/killed-cause": "identity" }), "ended identity: no entry");
+      assert.equal(killed({ "ci.ddupan.top/killed-cause": "nonsense" }), "ended: no entry");
     });
 
     it("has ended when it is deleted before a node took it", () => {
