@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
 import * as fc from "fast-check";
 import { describe, it } from "mocha";
 import type { Json, JsonObject } from "../../../../controller/backends/pod/json.ts";
@@ -153,6 +154,12 @@ describe("a patch of Pods", () => {
       const patched = applyPodPatch(pod, parsePodPatch(text));
       assert.deepEqual(protectedFields(patched), protectedFields(pod));
     });
+
+  it("may be the one that the README shows", async () => {
+    const readme = new URL("../../../../controller/backends/pod/README.md", import.meta.url);
+    const [, example = ""] = /```yaml\n(.*?)```/s.exec(await readFile(readme, "utf8")) ?? [];
+    assert.ok("spec" in parsePodPatch(example));
+  });
 
   it("is found in the Pod that is created", () => {
     const patch = parsePodPatch(inExecutor("resources: {limits: {memory: 1Gi}}"));
