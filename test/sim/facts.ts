@@ -175,6 +175,7 @@ export function createFacts({ clock, isRemembered, moments, recordOf }: FactsOpt
         return;
       }
       case "made":
+      case "declared":
         return;
       default:
         event satisfies never;

@@ -4,6 +4,7 @@ import { parseKeyRing } from "../../controller/identity/key-ring.ts";
 import { createFacts, type Facts } from "./facts.ts";
 import { createLiveChecks } from "./live-checks.ts";
 import { createHistory, type History } from "./history.ts";
+import { createIntruder, type IntruderKind } from "./intruder.ts";
 import { createLeadership, type Keys, type Leadership } from "./leadership.ts";
 import { createMoments, type Moments } from "./moments.ts";
 import type { Observed } from "./observed.ts";
@@ -34,10 +35,13 @@ export type World = {
   readonly facts: Facts;
   readonly moments: Moments;
   readonly troubles: Troubles;
+  /** Somebody who is not the `nth` executor calls as if. */
+  intrude(nth: number, as: IntruderKind): void;
   /** How often what reached the peers: everything that is no question. */
   readonly effects: ReadonlyMap<string, number>;
   /** What a peer has seen that must never be. */
   readonly outrages: readonly string[];
+  readonly outrage: (what: string) => void;
 };
 
 export type WorldOptions = {
@@ -163,7 +167,9 @@ export function createWorld({ seed, capacity, keepHistory }: WorldOptions): Worl
     facts,
     moments,
     troubles,
+    intrude: createIntruder({ clock, facade, facts, hosts, outrage }),
     effects,
     outrages,
+    outrage,
   };
 }

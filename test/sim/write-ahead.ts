@@ -128,6 +128,7 @@ export function createWriteAhead(options: WriteAheadOptions): WriteAhead {
         case "record-goes":
           return recordSeen(event.key);
         case "fetched":
+        case "declared":
         case "swept":
         case "start-failed":
         case "message-stored":
