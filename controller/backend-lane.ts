@@ -3,6 +3,7 @@ import type { Times } from "./assignment/times.ts";
 import type { Backend } from "./backends/backend.ts";
 import type { Assignments } from "./lifecycle/assignments.ts";
 import type { Hearing } from "./lifecycle/hearing.ts";
+import type { ExecutorDeed } from "./lifecycle/perform.ts";
 import { createReconciler, type Reconciler } from "./lifecycle/reconciler.ts";
 import type { Random } from "./platform/backoff.ts";
 import type { Clock } from "./platform/clock.ts";
@@ -15,7 +16,16 @@ import type { CircuitState } from "./worker/circuit.ts";
 
 export type LaneOptions = Pick<
   BackendWorkerOptions,
-  "queue" | "gitea" | "logLanes" | "executorRequest" | "newNonce" | "onUnknownKey" | "timeoutMs"
+  | "queue"
+  | "gitea"
+  | "logLanes"
+  | "executorRequest"
+  | "newNonce"
+  | "onUnknownKey"
+  | "onUnreadable"
+  | "onEvent"
+  | "onCircuit"
+  | "timeoutMs"
 > & {
   readonly backend: Backend;
   readonly capacity: number;
@@ -23,6 +33,8 @@ export type LaneOptions = Pick<
   readonly hearing: Hearing;
   /** Removes what is stored of an assignment's reports. */
   readonly removeReports: (id: string, signal: AbortSignal) => Promise<unknown>;
+  /** Hears what the reconciler does to executors. */
+  readonly onExecutor: (deed: ExecutorDeed) => void;
   readonly times: Times;
   readonly clock: Clock;
   readonly random: Random;
@@ -58,6 +70,7 @@ export function createLane(options: LaneOptions): Lane {
     hearing: options.hearing,
     removeMessage: (sequence, id, signal) => queue.remove(sequence, id, signal),
     removeReports: options.removeReports,
+    onExecutor: options.onExecutor,
     maxLifeMs: options.timeoutMs,
     times,
     clock,

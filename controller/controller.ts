@@ -72,6 +72,7 @@ export async function runController(
   await waitForStreams({ link: connection, wanted, clock, log: log.child({ component: "queue" }) }, signal);
 
   const source = stack.use(await openOwnIdentity(config, { clock, random, log }, signal));
+  const svidProblem = () => problemOf(() => source.current());
   const troubles = createTroubleBoard(clock);
   let giteaAnsweredAt: number | undefined;
   const gitea = createRunnerClient({
@@ -113,6 +114,13 @@ export async function runController(
     random,
     log: log.child({ component: "events" }),
   });
+  // Until everything that tells of something has ended.
+  const telling = new AbortController();
+  const told = events.run(telling.signal);
+  stack.defer(async () => {
+    telling.abort(new Error("the controller ends"));
+    await told;
+  });
   const opened = await openBackends(config, { clock, random, log: log.child({ component: "backend" }) });
   const core = createCore(
     { owner: config.gitea.uuid, keyRing, facade, vmLabel: config.vmLabel, times: config.times },
@@ -133,6 +141,8 @@ export async function runController(
       decompress: decompressTask,
       newNonce: () => randomBytes(16).toString("hex"),
       countRefusal: (kind) => metrics.callerRefused(kind),
+      // Without one no handshake with us succeeds.
+      canHear: () => svidProblem() === undefined,
       troubles,
       clock,
       random,
@@ -143,6 +153,8 @@ export async function runController(
     ...core.figures,
     refusals: [...peerRefusals, ...callRefusals],
     facadeSessions: () => tls.sessions(),
+    events: () => events.figures(),
+    natsConnected: () => connection.connected(),
     giteaSilenceSeconds: () =>
       giteaAnsweredAt === undefined ? undefined : (clock.now() - giteaAnsweredAt) / 1000,
   });
@@ -173,16 +185,22 @@ export async function runController(
   stack.use(
     await serveHealth({
       alive: core.alive,
-      well: troubleChecks(troubles),
-      ready: [{ name: "svid", problem: () => problemOf(() => source.current()) }],
+      well: [
+        {
+          name: "nats",
+          problem: () => (connection.connected() ? undefined : "it is not connected"),
+        },
+        ...core.well,
+        ...troubleChecks(troubles),
+      ],
+      ready: [{ name: "svid", problem: svidProblem }],
       metrics: () => metrics.render(),
       listen: config.healthListen,
     }),
   );
   const kinds = config.backends.map(({ kind }) => kind);
   log.info({ component: "main", backends: kinds, version }, "runner started");
-  const history = { name: "events", run: (abort: AbortSignal) => events.run(abort) };
-  await runTasks([...core.leaderTasks, ...core.relayTasks, history], signal);
+  await runTasks([...core.leaderTasks, ...core.relayTasks], signal);
 }
 
 /** All executors may be of one job, and each may dial anew a few times before its old sessions are gone. */

@@ -47,6 +47,8 @@ export type CorePorts = {
   readonly newNonce: () => string;
   /** Called for each refused connection and call. */
   readonly countRefusal: (kind: string) => void;
+  /** Whether executors can reach the facade at all: while they cannot, nobody's silence counts. They can, unless given. */
+  readonly canHear?: () => boolean;
   /** Shown by health and metrics. */
   readonly troubles: TroubleBoard;
   readonly clock: Clock;

@@ -1,22 +1,20 @@
-import { create } from "@bufbuild/protobuf";
-import { timestampFromMs } from "@bufbuild/protobuf/wkt";
-import { LogRowSchema } from "../proto/gen/runner/v1/runner_pb.ts";
 import { taskIdOf } from "./assignment/assignment.ts";
 import { executorEnvironment } from "./assignment/executor-environment.ts";
 import { executorName } from "./assignment/executor-metadata.ts";
 import { failureFor, failureRows } from "./assignment/failure.ts";
 import { currentAttempt, phaseNames, type AssignmentRecord } from "./assignment/record.ts";
-import { declaredLabels, offeredRunsOn } from "./assignment/requirements.ts";
 import { createLane, type Lane } from "./backend-lane.ts";
 import type { ExecutorRequest } from "./backends/backend.ts";
+import { createCounts, stateOf } from "./core-figures.ts";
+import { giteaCalls } from "./core-gitea.ts";
 import type { CorePorts, CoreSettings } from "./core-ports.ts";
+import { putSchedulerTogether } from "./core-scheduler.ts";
 import type { FacadeHandlerOptions } from "./facade/handler.ts";
 import { createRefusalLog, type RefusedConnection } from "./facade/refusal-log.ts";
-import { beat } from "./gitea/beat.ts";
-import { createReportEnd, storedRows } from "./gitea/report-end.ts";
-import { sendReport } from "./gitea/send-report.ts";
+import { backendChecks } from "./health/backend-checks.ts";
 import type { Check } from "./health/health-server.ts";
 import type { MetricSources } from "./health/metrics.ts";
+import { createNoticeRecords } from "./health/notice-records.ts";
 import { noticeRefusedCall, noticeUnknownKey } from "./health/notice-troubles.ts";
 import { countTroubles } from "./health/troubles.ts";
 import { signCapability } from "./identity/capability.ts";
@@ -26,14 +24,13 @@ import { createCompareStream } from "./lifecycle/compare-stream.ts";
 import { createEnds } from "./lifecycle/deliver-ends.ts";
 import { createHearing } from "./lifecycle/hearing.ts";
 import { recover } from "./lifecycle/recover.ts";
+import { createSealedMessages, type SealedMessage } from "./lifecycle/sealed-messages.ts";
 import { isOutage } from "./outage.ts";
 import { createKeyedQueue } from "./platform/keyed-queue.ts";
 import { persist } from "./platform/persist.ts";
 import type { Task } from "./platform/task-group.ts";
-import { createHeldUp } from "./scheduler/held-up.ts";
-import { createScheduler } from "./scheduler/scheduler.ts";
-import { createTakeTask } from "./scheduler/take-task.ts";
 import { eventOfChange } from "./tell-change.ts";
+import { createTellWork } from "./tell-work.ts";
 
 /** The controller without its connections and servers. */
 export type Core = {
@@ -53,7 +50,12 @@ export type Core = {
   readonly relayTasks: readonly Task[];
   /** Each loop makes progress. */
   readonly alive: readonly Check[];
-  readonly figures: Pick<MetricSources, "slots" | "phases" | "troubles">;
+  /** Nothing is wrong with a backend that an operator should look at. */
+  readonly well: readonly Check[];
+  readonly figures: Pick<
+    MetricSources,
+    "backends" | "phases" | "troubles" | "failures" | "lostAttempts" | "lostFetches"
+  >;
 };
 
 /** Puts the controller's parts together. It does nothing by itself, and all that it does goes through the ports. */
@@ -61,6 +63,7 @@ export function createCore(settings: CoreSettings, ports: CorePorts): Core {
   const { queue, records, reports, backends, troubles, clock, random } = ports;
   const { keyRing, times } = settings;
   const lifecycleLog = ports.log.child({ component: "lifecycle" });
+  const counts = createCounts();
   const assignments = createAssignments({
     store: {
       create: (record, signal) => records.create(record, signal),
@@ -69,12 +72,34 @@ export function createCore(settings: CoreSettings, ports: CorePorts): Core {
     },
     clock,
     onChange: (change) => {
-      ports.events.publish(eventOfChange(change));
+      const told = eventOfChange(change);
+      ports.events.publish(told);
+      counts.change(told);
+      if (change.event === "forgotten") tellWork.forget(change.after.assignment.id);
+    },
+  });
+  const tellWork = createTellWork({
+    assignments,
+    publish: (event) => {
+      ports.events.publish(event);
     },
   });
   const gitea = giteaCalls(ports);
   const logLanes = createKeyedQueue();
-  const hearing = createHearing({ clock });
+  /** A message that can never be read, of a task that nobody else speaks for. */
+  const onUnreadable = async (
+    { assignmentId, reason }: { readonly assignmentId: string; readonly reason: string },
+    signal: AbortSignal,
+  ) => {
+    const taskId = taskIdOf(assignmentId);
+    if (taskId === undefined || (await gitea.beat(taskId, signal)) !== "running") return;
+    const failure = failureFor("queue_lost", `its message cannot be read: ${reason}`);
+    await gitea.reportEnd({ taskId, result: "failure", reason: failureRows(failure), steps: [] }, signal);
+    counts.failed(failure);
+    lifecycleLog.error({ assignment: assignmentId, reason }, "task failed, its message cannot be read");
+  };
+  const { canHear = () => true } = ports;
+  const hearing = createHearing({ clock, canHear });
   const lanes = backends.map(({ backend, capacity, timeoutMs }) =>
     createLane({
       backend,
@@ -90,6 +115,16 @@ export function createCore(settings: CoreSettings, ports: CorePorts): Core {
       newNonce: ports.newNonce,
       onUnknownKey: (_kind, id) => {
         noticeUnknownKey(troubles, id);
+      },
+      onUnreadable,
+      onEvent: (event) => {
+        tellWork.worker(backend.kind, event);
+      },
+      onCircuit: (failure) => {
+        tellWork.circuit(backend.kind, failure);
+      },
+      onExecutor: (deed) => {
+        tellWork.executor(backend.kind, deed);
       },
       times,
       clock,
@@ -114,33 +149,61 @@ export function createCore(settings: CoreSettings, ports: CorePorts): Core {
     random,
     log: lifecycleLog,
   });
-  const compareStream = createCompareStream({ queue, assignments, times, clock, log: lifecycleLog });
-  const compareRecords = createCompareRecords({ records, assignments, times, clock, log: lifecycleLog });
-  const scheduler = putSchedulerTogether({ settings, ports, assignments, lanes, gitea });
+  const sealed = createSealedMessages({
+    queue,
+    onSealed: (id) => {
+      noticeUnknownKey(troubles, id);
+    },
+    times,
+    clock,
+    log: lifecycleLog,
+  });
+  const onSealed = (message: SealedMessage) => {
+    sealed.found(message);
+  };
+  const compareStream = createCompareStream({
+    queue,
+    assignments,
+    onSealed,
+    times,
+    clock,
+    log: lifecycleLog,
+  });
+  const noticeRecords = createNoticeRecords({
+    board: troubles,
+    lastsMs: 3 * times.compareStreamMs,
+    log: lifecycleLog,
+  });
+  const listedRecords = {
+    list: async (signal: AbortSignal) => {
+      const listed = await records.list(signal);
+      noticeRecords(listed);
+      return listed;
+    },
+  };
+  const compareRecords = createCompareRecords({
+    records: listedRecords,
+    assignments,
+    times,
+    clock,
+    log: lifecycleLog,
+  });
+  const scheduler = putSchedulerTogether({ settings, ports, assignments, lanes, gitea, counts });
 
   const facadeLog = ports.log.child({ component: "facade" });
   const refusals = createRefusalLog({ log: facadeLog, clock, count: ports.countRefusal });
-  /** A message that can never be read, of a task that nobody else speaks for. */
-  const onUnreadable = async (
-    { assignmentId, reason }: { readonly assignmentId: string; readonly reason: string },
-    signal: AbortSignal,
-  ) => {
-    const taskId = taskIdOf(assignmentId);
-    if (taskId === undefined || (await gitea.beat(taskId, signal)) !== "running") return;
-    const failure = failureFor("queue_lost", `its message cannot be read: ${reason}`);
-    await gitea.reportEnd({ taskId, result: "failure", reason: failureRows(failure), steps: [] }, signal);
-    lifecycleLog.error({ assignment: assignmentId, reason }, "task failed, its message cannot be read");
-  };
+  let recoveredAt: number | undefined;
   const recoverOnce = async (signal: AbortSignal) => {
     const log = lifecycleLog;
-    const recovered = await recover(
-      { records, backends: lanes, queue, assignments, onUnreadable, times, clock, log },
-      signal,
-    );
+    const around = { records: listedRecords, backends: lanes, queue, assignments };
+    const recovered = await recover({ ...around, onUnreadable, onSealed, times, clock, log }, signal);
     compareStream.scanned(recovered.scannedTo);
     const isKept = (id: string, key: string) => recovered.unreadable.has(id) || isNamed(assignments, id, key);
     await reports.sweep(isKept, signal);
+    recoveredAt = clock.now();
   };
+  const backendStates = () =>
+    lanes.map((lane, index) => stateOf(lane, backends[index]?.capacity ?? 0, recoveredAt, clock.now()));
   return {
     recover: (signal) =>
       persist(
@@ -174,6 +237,7 @@ export function createCore(settings: CoreSettings, ports: CorePorts): Core {
       { name: "ends", run: (signal) => ends.run(signal) },
       { name: "stream comparison", run: (signal) => compareStream.run(signal) },
       { name: "record comparison", run: (signal) => compareRecords.run(signal) },
+      { name: "sealed messages", run: (signal) => sealed.run(signal) },
       ...backends.map(({ backend, run }) => ({ name: `${backend.kind} backend`, run })),
     ],
     relayTasks: lanes.flatMap(({ relayTasks }) => relayTasks),
@@ -181,13 +245,13 @@ export function createCore(settings: CoreSettings, ports: CorePorts): Core {
       name: `${kind} reconciler`,
       problem: () => overdue(reconciler.passedAt(), clock.now()),
     })),
+    well: backendChecks(
+      lanes.map(({ kind }) => kind),
+      backendStates,
+    ),
     figures: {
-      slots: () =>
-        lanes.map(({ kind, slots }, index) => ({
-          backend: kind,
-          used: slots.held().length,
-          capacity: backends[index]?.capacity ?? 0,
-        })),
+      ...counts.figures,
+      backends: backendStates,
       phases: () => {
         const phases = assignments.all().map(({ record }) => record.phase.name);
         return Object.fromEntries(
@@ -197,81 +261,6 @@ export function createCore(settings: CoreSettings, ports: CorePorts): Core {
       troubles: () => countTroubles(troubles),
     },
   };
-}
-
-type GiteaCalls = ReturnType<typeof giteaCalls>;
-
-/** What the parts ask of Gitea, in their words. */
-function giteaCalls({ gitea, clock }: CorePorts) {
-  const reportEnd = createReportEnd({ gitea, clock });
-  return {
-    beat: (taskId: bigint, signal: AbortSignal) => beat(gitea, taskId, signal),
-    updateTask: ((request, signal) =>
-      gitea.updateTask(request, signal)) satisfies CorePorts["gitea"]["updateTask"],
-    updateLog: ((request, signal) =>
-      gitea.updateLog(request, signal)) satisfies CorePorts["gitea"]["updateLog"],
-    storedRows: async (taskId: bigint, signal: AbortSignal) =>
-      Number(await storedRows(gitea, taskId, signal)),
-    appendRow: (taskId: bigint, index: number, content: string, signal: AbortSignal) => {
-      const row = create(LogRowSchema, { time: timestampFromMs(clock.now()), content });
-      return gitea.updateLog({ taskId, index: BigInt(index), rows: [row] }, signal);
-    },
-    sendReport: (report: Parameters<typeof sendReport>[1], signal: AbortSignal) =>
-      sendReport(gitea, report, signal),
-    reportEnd,
-  };
-}
-
-function putSchedulerTogether({
-  settings: { vmLabel },
-  ports,
-  assignments,
-  lanes,
-  gitea,
-}: {
-  readonly settings: CoreSettings;
-  readonly ports: CorePorts;
-  readonly assignments: Assignments;
-  readonly lanes: readonly Lane[];
-  readonly gitea: GiteaCalls;
-}) {
-  const { queue, backends, clock, random } = ports;
-  const log = ports.log.child({ component: "scheduler" });
-  const kinds = lanes.map(({ kind }) => kind);
-  const heldUp = createHeldUp();
-  const scheduler = createScheduler({
-    gitea: ports.gitea,
-    take: createTakeTask({
-      read: ports.read,
-      compress: ports.compress,
-      publish: (task, signal) => queue.publish(task, signal),
-      offer: (task, signal) => assignments.offer(task, signal),
-      fail: (taskId, failure, signal) => {
-        const offered = offeredRunsOn(kinds, vmLabel);
-        const reason = failure === undefined ? [] : failureRows(failure, { offered });
-        const result = failure === undefined ? "cancelled" : "failure";
-        return gitea.reportEnd({ taskId, result, reason, steps: [] }, signal);
-      },
-      beat: gitea.beat,
-      heldUp,
-      clock,
-      random,
-      log,
-    }),
-    heldUp,
-    labelsFor: (open) => declaredLabels(open, vmLabel),
-    loads: () => lanes.map((lane, index) => ({ ...lane.load(), backlog: backends[index]?.backlog ?? 0 })),
-    loadsChanged: (signal) => assignments.changed(signal),
-    capacity: backends.reduce((sum, { capacity }) => sum + capacity, 0),
-    clock,
-    random,
-    log,
-  });
-  for (const { slots } of lanes)
-    slots.onChange(() => {
-      scheduler.lookAgain();
-    });
-  return scheduler;
 }
 
 /** Whether a record names this stored report. */

@@ -8,7 +8,7 @@ import type { StoredChange } from "./lifecycle/assignments.ts";
 export function eventOfChange({ event, before, after }: StoredChange): AssignmentEvent {
   const { assignment } = after;
   const attempt = currentAttempt(after) ?? (before === undefined ? undefined : currentAttempt(before));
-  const failure = failureOf(after);
+  const failure = tellsWhy.has(event) ? failureOf(after) : undefined;
   return {
     assignment: assignment.id,
     backend: assignment.backend,
@@ -22,7 +22,10 @@ export function eventOfChange({ event, before, after }: StoredChange): Assignmen
   };
 }
 
-/** Why the last attempt was lost, or the job failed, where the change says so. */
+/** Later changes repeat it in the record. */
+const tellsWhy: ReadonlySet<StoredChange["event"]> = new Set(["attempt_lost", "failed", "report_lost"]);
+
+/** Why the last attempt was lost, or the job failed, where the record says so. */
 function failureOf({ phase, attempts }: AssignmentRecord): Failure | undefined {
   if (phase.name === "queued") return attempts.lost;
   return phase.name === "ending" && phase.end.by === "controller" ? phase.end.failure : undefined;

@@ -20,6 +20,11 @@ export type Times = {
   readonly silenceMs: number;
   /** After a cancel the job's last steps may run this long. */
   readonly cancelGraceMs: number;
+  /**
+   * An executor whose result is stored, and not with Gitea yet, ends by itself within this, or is killed. Longer than
+   * the bootstrap tries to deliver what it still holds (`deliver` in its own table): that are the log's last rows.
+   */
+  readonly resultGraceMs: number;
   /** An executor whose task is over ends by itself within this, or is killed. */
   readonly terminalGraceMs: number;
   /** A claimed executor that no list shows, and that nobody has heard of, for this long is gone. */
@@ -57,6 +62,7 @@ export const defaultTimes: Times = {
   attemptDelayMs: 10_000,
   silenceMs: 5 * minute,
   cancelGraceMs: 5 * minute,
+  resultGraceMs: 11 * minute,
   terminalGraceMs: minute,
   absentMs: 30_000,
   lingerMs: 5 * minute,

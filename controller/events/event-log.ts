@@ -6,13 +6,13 @@ import type { Logger } from "../platform/logger.ts";
 import { NatsDisconnectedError, type NatsLink } from "../platform/nats-connection.ts";
 import { isAbortOf } from "../platform/signal.ts";
 import { createWakeup } from "../platform/wakeup.ts";
-import { type AssignmentEvent, encodeEvent } from "./event.ts";
+import { aboutOf, encodeEvent, type RunnerEvent } from "./event.ts";
 import { createLosses } from "./losses.ts";
 
 /** History for people. Nothing that the controller does depends on it, and nothing waits for it. */
 export type EventLog = {
   /** Takes an event, to be stored when that is possible. Returns at once, never throws. */
-  publish(event: AssignmentEvent): void;
+  publish(event: RunnerEvent): void;
   /**
    * Stores what was published, one after the other, until the signal is aborted; then what is left, for `drainMs`
    * at most. One run at a time. Outages are waited for; rejects for nothing.
@@ -26,8 +26,8 @@ export type EventLogOptions = {
   readonly link: Pick<NatsLink, "nats" | "exchange">;
   /** The event stream's name: events go nowhere else, whoever listens to their subjects. */
   readonly stream: string;
-  /** Where an assignment's events are published. */
-  readonly subject: (assignmentId: string) => string;
+  /** Where an assignment's or a backend's events are published. */
+  readonly subject: (about: string) => string;
   /** The controller's `HOSTNAME`. */
   readonly controller: string;
   /** Random, made anew for each process: message ids begin with it. */
@@ -136,7 +136,7 @@ export function createEventLog(options: EventLogOptions): EventLog {
     publish: (event) => {
       try {
         const data = Buffer.from(encodeEvent(event, { at: clock.now(), controller }));
-        waiting.push({ id: `${instance}-${++number}`, subject: subject(event.assignment), data });
+        waiting.push({ id: `${instance}-${++number}`, subject: subject(aboutOf(event)), data });
       } catch (error) {
         // A mistake of ours in the history must not become the job's.
         losses.lost(1, describeError(error));

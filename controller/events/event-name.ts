@@ -1,8 +1,8 @@
 import { eventTypes } from "../assignment/event.ts";
 
 /**
- * What may happen to an assignment, as it is called in events. A new one is added here before it is published;
- * readers take names that they do not know as they are.
+ * What may happen to an assignment or a backend, as it is called in events. A new one is added here before it is
+ * published; readers take names that they do not know as they are.
  */
 export const eventNames = [
   // Changes of its record.
@@ -25,6 +25,13 @@ export const eventNames = [
   "claim_timeout",
   "runner_claimed",
   "acked",
+  // What was done to its executors.
+  "executor_killed",
+  "executor_deleted",
+  "executor_lingers",
+  // A backend is left alone because it fails, and asked for executors again.
+  "circuit_opened",
+  "circuit_closed",
 ] as const;
 
 export type EventName = (typeof eventNames)[number];

@@ -26,6 +26,16 @@ export type AssignmentEvent = {
   readonly evidence?: string;
 };
 
+/** Something that happened to a backend, and to all that waits for it. */
+export type BackendEvent = Pick<AssignmentEvent, "backend" | "event" | "reason" | "evidence">;
+
+export type RunnerEvent = AssignmentEvent | BackendEvent;
+
+/** Whose history an event belongs to: an assignment's id, or a backend's name. It ends the event's subject. */
+export function aboutOf(happened: RunnerEvent): string {
+  return "assignment" in happened ? happened.assignment : happened.backend;
+}
+
 /** Where and when an event was made. */
 export type EventStamp = {
   /** Milliseconds since the epoch. */
@@ -41,23 +51,27 @@ export const eventVersion = 1;
  * An event as JSON, field by field, so that nothing comes along that merely hangs on the same object. Throws an
  * Error for an assignment id that is none: it would become part of a subject.
  */
-export function encodeEvent(happened: AssignmentEvent, { at, controller }: EventStamp): string {
-  const { assignment, backend, event, from, to, attempt, executor, reason, evidence } = happened;
-  const taskId = taskIdOf(assignment);
-  if (taskId === undefined) throw new Error("an event names no assignment");
+export function encodeEvent(happened: RunnerEvent, { at, controller }: EventStamp): string {
+  const { backend, event, reason, evidence } = happened;
   return JSON.stringify({
     v: eventVersion,
     at,
-    assignment,
-    taskId: String(taskId),
+    ...("assignment" in happened ? ofAssignment(happened) : {}),
     backend,
     event,
-    from,
-    to,
-    attempt,
-    executor: executor === undefined ? undefined : tidyEvidence(executor),
+    ...("assignment" in happened ? ofTransition(happened) : {}),
     reason,
     evidence: evidence === undefined ? undefined : tidyEvidence(evidence),
     controller,
   });
+}
+
+function ofAssignment({ assignment }: AssignmentEvent) {
+  const taskId = taskIdOf(assignment);
+  if (taskId === undefined) throw new Error("an event names no assignment");
+  return { assignment, taskId: String(taskId) };
+}
+
+function ofTransition({ from, to, attempt, executor }: AssignmentEvent) {
+  return { from, to, attempt, executor: executor === undefined ? undefined : tidyEvidence(executor) };
 }

@@ -6,12 +6,12 @@ const text = z.string().transform(tidyEvidence);
 /** Of a version that says it otherwise nothing is known, and the rest of the event still holds. */
 const maybeText = text.optional().catch(undefined);
 
-/** Fields that are not known are left out; without the first four nothing can be told. */
+/** Fields that are not known are left out; without the first three nothing can be told. */
 const storedEvent = z.object({
   v: z.number(),
   at: z.number().int().nonnegative(),
-  assignment: text,
   event: text,
+  assignment: maybeText,
   taskId: maybeText,
   backend: maybeText,
   from: maybeText,
@@ -38,15 +38,15 @@ export type StoredMessage = {
 export type History = {
   /** In the order in which they were stored. */
   readonly events: readonly StoredEvent[];
-  /** Messages that are no event of this assignment. */
+  /** Messages that are no event of this assignment or backend. */
   readonly unreadable: number;
 };
 
 /**
- * The history of one assignment out of the messages of its subject. A message that was stored twice, because its
- * first answer got lost for longer than the server remembers ids, counts once.
+ * The history of one assignment, or of one backend, out of the messages of its subject. A message that was stored
+ * twice, because its first answer got lost for longer than the server remembers ids, counts once.
  */
-export function historyOf(assignmentId: string, messages: readonly StoredMessage[]): History {
+export function historyOf(about: string, messages: readonly StoredMessage[]): History {
   const events: StoredEvent[] = [];
   const ids = new Set<string>();
   let unreadable = 0;
@@ -54,7 +54,7 @@ export function historyOf(assignmentId: string, messages: readonly StoredMessage
     if (id !== "" && ids.has(id)) continue;
     ids.add(id);
     const event = decodeEvent(data);
-    if (event?.assignment === assignmentId) events.push(event);
+    if (event !== undefined && (event.assignment ?? event.backend) === about) events.push(event);
     else unreadable++;
   }
   return { events, unreadable };

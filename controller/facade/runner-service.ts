@@ -39,7 +39,10 @@ export type RunnerServiceOptions = UpdateTaskOptions & {
     within<T>(id: string, work: () => Promise<T>): Promise<T>;
   };
   readonly gitea: UpdateLogOptions;
-  /** Hears of every call of an admitted executor: while it calls, it is not silent. */
+  /**
+   * Hears of every call of an admitted executor, and of one with its job's SVID whose capability no key verifies: it is
+   * not silent, our keys may be the wrong ones.
+   */
   readonly hearing: { heard(id: string): void };
   readonly readTask: (compressedTask: Uint8Array) => Promise<Task>;
   /** Called for each call that was refused, not for one that was only put off. */
@@ -86,6 +89,7 @@ export function createRunnerService(options: RunnerServiceOptions): ServiceImpl<
       const named = context.requestHeader.get(callHeaders.assignmentId) ?? "";
       const known = spiffeId !== undefined && assignments.resolve(named, spiffeId) !== undefined;
       options.onRefused({ kind, method, reason, spiffeId, assignment: known ? named : undefined });
+      if (kind === "capability" && known) hearing.heard(named);
     }
     if (kind === "superseded") options.onOver(context);
   };

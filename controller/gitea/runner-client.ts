@@ -1,7 +1,7 @@
 import { Agent } from "node:http";
 import { Agent as TlsAgent } from "node:https";
 import type { MessageInitShape } from "@bufbuild/protobuf";
-import { Code, ConnectError, createClient, type Interceptor } from "@connectrpc/connect";
+import { createClient, type Interceptor } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-node";
 import {
   RunnerService,
@@ -65,10 +65,9 @@ export function createRunnerClient(options: RunnerClientOptions): RunnerClient {
       onAnswer(undefined);
       return answer;
     } catch (error) {
-      const fault = fromGitea(doing, error);
-      // Gitea's code for nearly everything; gateways and broken connections have others.
-      if (ConnectError.from(error).code === Code.Unknown) onAnswer(fault.fault);
-      throw fault;
+      const failure = fromGitea(doing, error);
+      if (failure.answered) onAnswer(failure.fault);
+      throw failure;
     }
   };
   const base = options.url.replace(/\/+$/, "");

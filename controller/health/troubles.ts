@@ -7,6 +7,8 @@ export const troubleKinds = [
   "capability",
   // A queued task is sealed with a key that CAPABILITY_KEY_FILE lacks.
   "unknown-key",
+  // The state bucket holds something that cannot be read where a record belongs, or held it and keeps it for a person.
+  "unreadable-record",
   // Gitea does not know our registration any more.
   "unregistered",
 ] as const;

@@ -7,12 +7,9 @@ import { nowAndThen } from "./now-and-then.ts";
 
 export type CompareRecordsOptions = {
   readonly records: {
-    list(signal: AbortSignal): Promise<{
-      readonly records: readonly VersionedRecord[];
-      readonly invalid: readonly { readonly key: string }[];
-    }>;
+    list(signal: AbortSignal): Promise<{ readonly records: readonly VersionedRecord[] }>;
   };
-  readonly assignments: Pick<Assignments, "all" | "within" | "keep">;
+  readonly assignments: Pick<Assignments, "all" | "get" | "within" | "keep" | "restore">;
   readonly times: Pick<Times, "compareStreamMs" | "callMs">;
   readonly clock: Clock;
   readonly log: Logger;
@@ -25,11 +22,15 @@ export type CompareRecords = {
 };
 
 /**
- * Looks for records that got lost with their bucket and writes them anew from memory, also those that nothing else
- * changes: a controller that starts afterwards has to find them. While nothing is lost it only reads.
+ * Looks for records that got lost, with their bucket, with the end of it or because somebody has spoilt them, and
+ * writes them anew from memory, also those that nothing else changes: a controller that starts afterwards has to find
+ * them. While nothing is lost it only reads. What it finds and nobody here knows was written by a controller that led
+ * before, after this one had read the records: it is taken in, or nobody would speak for its task.
  */
 export function createCompareRecords(options: CompareRecordsOptions): CompareRecords {
   const { records, assignments, times, clock, log } = options;
+  /** What nobody here knew at the last comparison: not one that is just being made, or has just been forgotten. */
+  let strange: ReadonlySet<string> = new Set();
 
   const keep = (id: string, signal: AbortSignal) =>
     withDeadline(
@@ -44,15 +45,25 @@ export function createCompareRecords(options: CompareRecordsOptions): CompareRec
       signal,
     );
 
+  const takeIn = (stored: VersionedRecord) => {
+    const { id } = stored.record.assignment;
+    return assignments.within(id, async () => {
+      if (assignments.get(id) !== undefined) return;
+      assignments.restore(stored);
+      log.warn({ assignment: id, phase: stored.record.phase.name }, "record of an earlier leader taken in");
+    });
+  };
+
   const pass = async (signal: AbortSignal) => {
-    const before = assignments.all().map(({ record }) => record.assignment.id);
-    if (before.length === 0) return;
+    const before = new Map(assignments.all().map(({ record, revision }) => [record.assignment.id, revision]));
     const stored = await withDeadline(clock, times.callMs, (deadline) => records.list(deadline), signal);
-    const there = new Set([
-      ...stored.records.map(({ record }) => record.assignment.id),
-      ...stored.invalid.map(({ key }) => key),
-    ]);
-    for (const id of before) if (!there.has(id)) await keep(id, signal);
+    const there = new Map(stored.records.map((one) => [one.record.assignment.id, one]));
+    // One that is older than what was stored before the list was asked for has lost its newest writes.
+    for (const [id, revision] of before)
+      if ((there.get(id)?.revision ?? 0) < revision) await keep(id, signal);
+    const unknown = [...there].filter(([id]) => assignments.get(id) === undefined);
+    for (const [id, found] of unknown) if (strange.has(id)) await takeIn(found);
+    strange = new Set(unknown.map(([id]) => id));
   };
 
   return {

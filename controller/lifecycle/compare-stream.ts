@@ -9,6 +9,7 @@ import { withDeadline } from "../platform/signal.ts";
 import type { Assignments } from "./assignments.ts";
 import { nowAndThen } from "./now-and-then.ts";
 import type { QueuedMessage } from "./recover.ts";
+import type { SealedMessage } from "./sealed-messages.ts";
 
 export type CompareStreamOptions = {
   readonly queue: {
@@ -26,6 +27,8 @@ export type CompareStreamOptions = {
     ): Promise<{ readonly sequence: number }>;
   };
   readonly assignments: Pick<Assignments, "all" | "get" | "within" | "apply" | "offer">;
+  /** Hears of a message that is sealed with a key that we do not have. */
+  readonly onSealed?: (message: SealedMessage) => void;
   readonly times: Pick<Times, "compareStreamMs" | "callMs">;
   readonly clock: Clock;
   readonly log: Logger;
@@ -54,8 +57,8 @@ export type CompareStream = {
  */
 export function createCompareStream(options: CompareStreamOptions): CompareStream {
   const { queue, assignments, times, clock, log } = options;
-  /** At the last comparison after which nothing was missing: as long as nothing moves, nothing is looked up. */
-  let complete: StreamPosition | undefined;
+  /** The last comparison after which nothing was missing: as long as nothing moves, nothing is looked up. */
+  let complete: Complete | undefined;
   let scannedTo = 0;
   let created: string | undefined;
 
@@ -102,6 +105,8 @@ export function createCompareStream(options: CompareStreamOptions): CompareStrea
   const takeInNew = async (signal: AbortSignal) => {
     let all = true;
     for await (const { sequence, content } of queue.scanAfter(scannedTo, signal)) {
+      if (content.kind === "unknown-key" && content.assignmentId !== undefined)
+        options.onSealed?.({ sequence, assignmentId: content.assignmentId });
       // What is no assignment of ours is judged when it is delivered.
       if (content.kind === "assignment" && assignments.get(content.assignment.id) === undefined)
         try {
@@ -133,13 +138,14 @@ export function createCompareStream(options: CompareStreamOptions): CompareStrea
     if ((created !== undefined && created !== at.created) || at.lastSequence < scannedTo) scannedTo = 0;
     created = at.created;
     await call(takeInNew, signal);
-    if (complete !== undefined && samePosition(complete, at)) return;
+    const wanted = new Map(waiting().map(({ record }) => [record.assignment.id, record.sequence]));
+    if (complete !== undefined && isAsBefore(complete, { at, wanted })) return;
     let all = true;
-    for (const { record } of waiting()) {
-      const seenTo = await lookAt(record.assignment.id, record.sequence, signal);
+    for (const [id, sequence] of wanted) {
+      const seenTo = await lookAt(id, sequence, signal);
       all &&= seenTo;
     }
-    complete = all ? at : undefined;
+    complete = all ? { at, wanted } : undefined;
   };
 
   return {
@@ -152,6 +158,21 @@ export function createCompareStream(options: CompareStreamOptions): CompareStrea
   };
 }
 
-function samePosition(a: StreamPosition, b: StreamPosition): boolean {
-  return a.created === b.created && a.lastSequence === b.lastSequence && a.messages === b.messages;
+type Complete = {
+  readonly at: StreamPosition;
+  /** The sequences of all that waited, by assignment. */
+  readonly wanted: ReadonlyMap<string, number>;
+};
+
+/**
+ * Nothing came and nothing went. The position alone does not tell: a stream that lost its end and got as many new
+ * messages looks the same, but then somebody waits who did not wait before.
+ */
+function isAsBefore({ at, wanted }: Complete, now: Complete): boolean {
+  return (
+    at.created === now.at.created &&
+    at.lastSequence === now.at.lastSequence &&
+    at.messages === now.at.messages &&
+    [...now.wanted].every(([id, sequence]) => wanted.get(id) === sequence)
+  );
 }

@@ -21,7 +21,6 @@ export type OrphanOptions = {
 /** The executors without a record, by assignment; all that live get a slot. */
 export async function findOrphans(
   { backends, assignments, times, clock, log }: OrphanOptions,
-  unreadable: ReadonlySet<string>,
   signal: AbortSignal,
 ): Promise<ReadonlyMap<string, Executor>> {
   const orphans = new Map<string, Executor>();
@@ -33,8 +32,7 @@ export async function findOrphans(
       for (const { metadata } of alive) slots.restore(metadata.assignment.id);
       for (const [id, own] of Map.groupBy(executors, ({ metadata }) => metadata.assignment.id)) {
         const orphan = orphanOf(own);
-        if (orphan !== undefined && assignments.get(id) === undefined && !unreadable.has(id))
-          orphans.set(id, orphan);
+        if (orphan !== undefined && assignments.get(id) === undefined) orphans.set(id, orphan);
       }
       const counts = { executors: executors.length, alive: alive.length };
       log.info({ backend: backend.kind, ...counts }, "executors found");

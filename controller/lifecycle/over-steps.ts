@@ -25,7 +25,7 @@ export function endingSteps(
   const { end, since } = phase;
   const { mine, others } = apart(record, seen.there?.executors ?? []);
   const alive = mine !== undefined && isAlive(mine) ? [mine] : [];
-  const patience = end.by === "executor" ? times.cancelGraceMs : 0;
+  const patience = end.by === "executor" ? times.resultGraceMs : 0;
   // A backend that does not answer must not keep people from learning why their job failed.
   const gone =
     end.by === "controller" &&

@@ -1,14 +1,25 @@
 import type { Assignment } from "../assignment/assignment.ts";
+import type { AssignmentEvent } from "../assignment/event.ts";
+import { describeFailure } from "../assignment/failure.ts";
+import { resultOf } from "../assignment/record.ts";
 import type { Times } from "../assignment/times.ts";
 import type { Backend } from "../backends/backend.ts";
 import type { Clock } from "../platform/clock.ts";
 import type { Logger } from "../platform/logger.ts";
 import { withDeadline } from "../platform/signal.ts";
-import type { Assignments } from "./assignments.ts";
+import type { Applied, Assignments } from "./assignments.ts";
 import type { ExecutorMemory } from "./executor-memory.ts";
 import type { HeldSlots } from "./hold-slots.ts";
 import { currentName } from "./seen.ts";
 import type { Step } from "./step.ts";
+
+/** Something that was done to an executor. */
+export type ExecutorDeed = {
+  readonly event: "executor_killed" | "executor_deleted" | "executor_lingers";
+  readonly assignment: string;
+  readonly executor: string;
+  readonly why?: string;
+};
 
 export type PerformOptions = {
   readonly backend: Pick<Backend, "kind" | "kill" | "markTerminal" | "delete">;
@@ -19,6 +30,8 @@ export type PerformOptions = {
   readonly removeMessage: (sequence: number, id: string, signal: AbortSignal) => Promise<unknown>;
   /** Removes what is stored of an assignment's reports. */
   readonly removeReports: (id: string, signal: AbortSignal) => Promise<unknown>;
+  /** Hears of each deed once for an executor; must not throw. */
+  readonly onExecutor?: (deed: ExecutorDeed) => void;
   readonly times: Pick<Times, "callMs">;
   readonly clock: Clock;
   readonly log: Logger;
@@ -43,7 +56,7 @@ export function createPerform(options: PerformOptions, memory: ExecutorMemory): 
   const decide = async (step: Step, { id }: Assignment, signal: AbortSignal): Promise<void> => {
     switch (step.do) {
       case "apply":
-        await assignments.apply(id, step.event, signal);
+        tellDecision(step.event, await assignments.apply(id, step.event, signal));
         return;
       case "adopt": {
         const { executor } = step;
@@ -65,6 +78,18 @@ export function createPerform(options: PerformOptions, memory: ExecutorMemory): 
     }
   };
 
+  /** History and the job's own log tell of a failure too, but who looks into our log finds it there. */
+  const tellDecision = (event: AssignmentEvent, { record, ignored }: Applied) => {
+    if (ignored !== undefined) return;
+    const about = { assignment: record.assignment.id, backend: backend.kind };
+    if (event.type === "failed") log.warn({ ...about, reason: describeFailure(event.failure) }, "job failed");
+    if (event.type === "report_given_up")
+      log.error(
+        { ...about, result: resultOf(record) },
+        "end of a task given up: Gitea could not be told in time",
+      );
+  };
+
   const forget = async (id: string, signal: AbortSignal) => {
     const record = assignments.get(id)?.record;
     if (record === undefined) return;
@@ -84,7 +109,9 @@ export function createPerform(options: PerformOptions, memory: ExecutorMemory): 
       case "kill": {
         const first = memory.killAsked(executor);
         await backend.kill(executor, step.reason, signal);
-        if (first) log.warn({ ...about, reason: step.reason }, "executor killed");
+        if (!first) return;
+        log.warn({ ...about, reason: step.reason }, "executor killed");
+        options.onExecutor?.({ event: "executor_killed", assignment: id, executor, why: step.reason });
         return;
       }
       case "mark":
@@ -94,7 +121,9 @@ export function createPerform(options: PerformOptions, memory: ExecutorMemory): 
         if (step.messageFirst && sequence !== undefined) await options.removeMessage(sequence, id, signal);
         const first = memory.deleteAsked(executor);
         await backend.delete(executor, signal);
-        if (first) log.info(about, "executor deleted");
+        if (!first) return;
+        log.info(about, "executor deleted");
+        options.onExecutor?.({ event: "executor_deleted", assignment: id, executor });
         return;
       }
       default:

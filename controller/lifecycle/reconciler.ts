@@ -43,6 +43,8 @@ export type Reconciler = {
   listedAt(): number | undefined;
   /** The names of executors that should be gone for long; they hold no slot. */
   lingering(): ReadonlySet<string>;
+  /** How many executors there were in the last list whose metadata cannot be read. */
+  invalid(): number;
 };
 
 /** The same trouble of the same assignment is told this often. */
@@ -64,6 +66,7 @@ export function createReconciler(options: ReconcilerOptions): Reconciler {
   const lingered = new Set<string>();
   let passedAt: number | undefined;
   let listedAt: number | undefined;
+  let invalidListed = 0;
 
   const tell = (error: unknown, assignment?: string) => {
     const text = describeError(error);
@@ -111,11 +114,15 @@ export function createReconciler(options: ReconcilerOptions): Reconciler {
     await withDeadline(clock, times.callMs, (deadline) => backend.delete(name, deadline), signal);
   };
 
-  const tellLingering = () => {
+  const tellLingering = (executors: readonly Executor[]) => {
     const now = memory.lingering();
-    for (const name of now)
-      if (!lingered.has(name))
-        log.error({ executor: name, backend: backend.kind }, "executor lingers: it should be gone for long");
+    for (const name of now) {
+      if (lingered.has(name)) continue;
+      log.error({ executor: name, backend: backend.kind }, "executor lingers: it should be gone for long");
+      const assignment = executors.find((one) => one.name === name)?.metadata.assignment.id;
+      if (assignment !== undefined)
+        options.onExecutor?.({ event: "executor_lingers", assignment, executor: name });
+    }
     lingered.clear();
     for (const name of now) lingered.add(name);
     return now;
@@ -128,7 +135,7 @@ export function createReconciler(options: ReconcilerOptions): Reconciler {
       ...invalid.map(({ name }) => ({ name, alive: true })),
     ];
     memory.listed(there, look.lacking(listed), listed.askedAt);
-    const lingering = tellLingering();
+    const lingering = tellLingering(executors);
     holdSlots(slots, executors, lingering, (id) => assignments.get(id) !== undefined);
     holdInvalid(slots, invalid, lingering, log);
   };
@@ -145,6 +152,7 @@ export function createReconciler(options: ReconcilerOptions): Reconciler {
       listedAt = clock.now();
       const grouped = Map.groupBy(executors, ({ metadata }) => metadata.assignment.id);
       const listed = { ...asked, answer: { executors: grouped, invalid } };
+      invalidListed = invalid.length;
       takeIn(executors, listed);
       return { listed };
     } catch (error) {
@@ -208,6 +216,7 @@ export function createReconciler(options: ReconcilerOptions): Reconciler {
     passedAt: () => passedAt,
     listedAt: () => listedAt,
     lingering: () => memory.lingering(),
+    invalid: () => invalidListed,
   };
 }
 

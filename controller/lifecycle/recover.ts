@@ -5,6 +5,7 @@ import { describeError } from "../platform/errors.ts";
 import { withDeadline } from "../platform/signal.ts";
 import type { Assignments, VersionedRecord } from "./assignments.ts";
 import { adoptOrphan, findOrphans, type OrphanOptions } from "./find-orphans.ts";
+import type { SealedMessage } from "./sealed-messages.ts";
 
 export type QueuedMessage = {
   readonly sequence: number;
@@ -28,7 +29,8 @@ export type RecoverOptions = OrphanOptions & {
   readonly records: {
     list(signal: AbortSignal): Promise<{
       readonly records: readonly VersionedRecord[];
-      readonly invalid: readonly { readonly key: string; readonly reason: string }[];
+      /** Values that are no records. */
+      readonly invalid: readonly { readonly key: string }[];
     }>;
   };
   readonly queue: {
@@ -41,6 +43,8 @@ export type RecoverOptions = OrphanOptions & {
    * executor: nobody else speaks for that task. What it rejects with is logged, the start goes on.
    */
   readonly onUnreadable?: (message: UnreadableMessage, signal: AbortSignal) => Promise<void>;
+  /** Hears of a message that is sealed with a key that we do not have. */
+  readonly onSealed?: (message: SealedMessage) => void;
 };
 
 export type Recovered = {
@@ -48,7 +52,7 @@ export type Recovered = {
   readonly scannedTo: number;
   /** Messages that are sealed with a key that we do not have: left as they are. */
   readonly undecryptable: number;
-  /** The ids of assignments whose record is there and cannot be read. */
+  /** The ids of assignments whose record was there and could not be read: it may name a stored report. */
   readonly unreadable: ReadonlySet<string>;
 };
 
@@ -62,23 +66,22 @@ export async function recover(options: RecoverOptions, signal: AbortSignal): Pro
   const { assignments, log } = options;
   const stored = await options.records.list(signal);
   for (const record of stored.records) assignments.restore(record);
-  // Left for a person to look at; they must not keep all the others from starting.
+  // As good as lost. One of which nothing else is left stays where it is: another version may be able to read it.
   const unreadable = new Set(stored.invalid.map(({ key }) => key));
-  for (const { key, reason } of stored.invalid) log.error({ key, reason }, "record cannot be read");
 
-  const orphans = await findOrphans(options, unreadable, signal);
+  const orphans = await findOrphans(options, signal);
   const seen = { messages: 0, undecryptable: 0, scannedTo: 0 };
   for await (const { sequence, content } of options.queue.scan(signal)) {
     seen.scannedTo = sequence;
     switch (content.kind) {
       case "assignment": {
         seen.messages++;
-        const { id } = content.assignment;
-        if (!unreadable.has(id)) await takeIn(options, { ...content, sequence }, orphans.get(id), signal);
+        await takeIn(options, { ...content, sequence }, orphans.get(content.assignment.id), signal);
         break;
       }
       case "unknown-key":
         seen.undecryptable++;
+        tellSealed(options, sequence, content);
         break;
       case "invalid":
         await tellUnreadable(options, content, (id) => orphans.has(id) || unreadable.has(id), signal);
@@ -133,6 +136,14 @@ async function takeIn(
   const record = assignments.get(id)?.record;
   if (record !== undefined && isUnclaimed(record) && record.sequence !== sequence)
     await assignments.within(id, () => assignments.apply(id, { type: "queued_again", sequence }, signal));
+}
+
+function tellSealed(
+  { onSealed }: RecoverOptions,
+  sequence: number,
+  { assignmentId }: Extract<QueuedMessage["content"], { kind: "unknown-key" }>,
+): void {
+  if (assignmentId !== undefined) onSealed?.({ sequence, assignmentId });
 }
 
 async function tellUnreadable(

@@ -36,11 +36,15 @@ const faults: readonly (readonly [RegExp, GiteaFault])[] = [
   [/desc = (transfer logs|write logs|unable to append logs)/, "log-trouble"],
 ];
 
+/** What our client makes of a page that is none of Gitea's API: a proxy's, a login, a redirection to one. */
+const noAnswer = /^(HTTP \d{3}$|unsupported content type )/;
+
 /** The one place where a failed call to Gitea becomes an error of ours; `doing` says what was tried. */
 export function fromGitea(doing: string, error: unknown): GiteaError {
   const { rawMessage, code } = ConnectError.from(error);
   const fault = faults.find(([text]) => text.test(rawMessage))?.[1] ?? "transient";
-  // Gitea's code for nearly everything; gateways and broken connections have others.
-  const answered = fault !== "transient" || (error instanceof ConnectError && code === Code.Unknown);
+  // Gitea's code for nearly everything; gateways and broken connections have others, but for some of their pages.
+  const said = error instanceof ConnectError && code === Code.Unknown && !noAnswer.test(rawMessage);
+  const answered = fault !== "transient" || said;
   return new GiteaError(fault, `${doing} (code ${code})`, { cause: error, answered });
 }

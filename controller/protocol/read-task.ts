@@ -25,7 +25,8 @@ export function readTask({ trustDomain, allowForksOnPods }: TaskPolicy, task: Ta
   if (size > maxPayloadBytes)
     return refused("bad_workflow", `the workflow has ${size} bytes, ${maxPayloadBytes} are possible`);
   const runsOn = runsOnOf(task.workflowPayload);
-  const requirement = requirementOf(runsOn ?? []);
+  if (!runsOn.ok) return refused("bad_workflow", `the workflow: ${runsOn.why}`);
+  const requirement = requirementOf(runsOn.labels);
   if (!requirement.ok) return refused("labels", requirement.reason);
   try {
     const identity = jobIdentity(trustDomain, task.context ?? {});
@@ -58,28 +59,34 @@ const yamlOptions = {
   logLevel: "error",
 } as const;
 
+export type RunsOn =
+  | { readonly ok: true; readonly labels: readonly string[] }
+  /** The payload is not a workflow with one job. */
+  | { readonly ok: false; readonly why: string };
+
 /**
  * `runs-on` of the only job in a payload, the one place where a runner can read it: a label, a list, or a
- * mapping with `labels`. Undefined if the payload has none or is no workflow; an expression that Gitea left
- * unevaluated is an ordinary label here, which nobody offers.
+ * mapping with `labels`; anything else has no label. An expression that Gitea left unevaluated is an ordinary label
+ * here, which nobody offers.
  */
-export function runsOnOf(payload: Uint8Array | undefined): readonly string[] | undefined {
+export function runsOnOf(payload: Uint8Array = new Uint8Array()): RunsOn {
+  if (payload.length === 0) return { ok: false, why: "it is empty" };
   let workflow: unknown;
   try {
-    workflow = parse(Buffer.from(payload ?? []).toString("utf8"), yamlOptions);
+    workflow = parse(Buffer.from(payload).toString("utf8"), yamlOptions);
   } catch {
-    return undefined;
+    return { ok: false, why: "it is no YAML that can be read" };
   }
   const jobs = fieldOf(workflow, "jobs");
-  const [job, another] = typeof jobs === "object" && jobs !== null ? Object.values(jobs) : [];
-  if (another !== undefined) return undefined;
-  return labelsOf(fieldOf(job, "runs-on"));
+  const all: readonly unknown[] = typeof jobs === "object" && jobs !== null ? Object.values(jobs) : [];
+  if (all.length !== 1) return { ok: false, why: `it has ${all.length} jobs, a task has one` };
+  return { ok: true, labels: labelsOf(fieldOf(all[0], "runs-on")) };
 }
 
-function labelsOf(runsOn: unknown): readonly string[] | undefined {
+function labelsOf(runsOn: unknown): readonly string[] {
   const labels = typeof runsOn === "object" && !Array.isArray(runsOn) ? fieldOf(runsOn, "labels") : runsOn;
   if (typeof labels === "string") return [labels];
-  return Array.isArray(labels) ? labels.filter((label) => typeof label === "string") : undefined;
+  return Array.isArray(labels) ? labels.filter((label) => typeof label === "string") : [];
 }
 
 function fieldOf(value: unknown, key: string): unknown {

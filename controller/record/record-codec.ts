@@ -1,11 +1,20 @@
 import { z } from "zod";
 import { taskIdOf } from "../assignment/assignment.ts";
 import { backendKinds } from "../assignment/backend-kind.ts";
-import { isFailureReason } from "../assignment/failure-reasons.ts";
+import { type Failure, failureFor } from "../assignment/failure.ts";
+import { type FailureReason, isFailureReason } from "../assignment/failure-reasons.ts";
 import type { AssignmentRecord } from "../assignment/record.ts";
 
 /** Which write of which process made a value: tells our own write, whose answer got lost, from another's. */
-export type Writer = { readonly id: string; readonly counter: number };
+export type Writer = {
+  readonly id: string;
+  readonly counter: number;
+  /**
+   * How many writes, of all processes, have made the record what it is; absent in records of older versions. One with
+   * fewer than were seen before is an old one: the bucket has lost its end.
+   */
+  readonly writes?: number;
+};
 
 export type Decoded =
   | { readonly ok: true; readonly record: AssignmentRecord; readonly writer: Writer }
@@ -34,9 +43,19 @@ const attempt = z.object({ number: z.number().int().positive(), nonce: z.string(
 
 const claim = z.object({ instance: z.string().min(1), logRows: count, at: time });
 
-const reason = z.string().refine(isFailureReason, "no reason of our list");
+const reason = z.string().regex(/^[a-z][a-z_]*$/, "no name of a reason");
 
-const failure = z.object({ reason, evidence: z.string(), last: reason.exactOptional() });
+/** A failure whose reason only a newer version knows is told as another one; the evidence has the name. */
+const failureElse = (instead: FailureReason) =>
+  z.object({ reason, evidence: z.string(), last: reason.exactOptional() }).transform((read): Failure => {
+    const { evidence, last } = read;
+    if (!isFailureReason(read.reason)) return failureFor(instead, `${read.reason}: ${evidence}`);
+    return {
+      reason: read.reason,
+      evidence,
+      ...(last === undefined ? {} : { last: isFailureReason(last) ? last : "start_failed" }),
+    };
+  });
 
 const report = z.object({ result, key: z.string().min(1), parts: count, bytes: count });
 
@@ -45,7 +64,7 @@ const end = z.discriminatedUnion("by", [
   z.object({
     by: z.literal("controller"),
     result: z.enum(["failure", "cancelled"]),
-    failure: failure.exactOptional(),
+    failure: failureElse("no_result").exactOptional(),
     executorGone: z.boolean(),
   }),
 ]);
@@ -78,11 +97,14 @@ const phase = z.discriminatedUnion("name", [
   }),
 ]);
 
+/** Gitea is told of it. */
+const timeText = z.string().refine((text) => !Number.isNaN(Date.parse(text)), "no time");
+
 const step = z.object({
   id: z.number().int(),
   result: result.exactOptional(),
-  startedAt: z.string().exactOptional(),
-  stoppedAt: z.string().exactOptional(),
+  startedAt: timeText.exactOptional(),
+  stoppedAt: timeText.exactOptional(),
   logIndex: count,
   logLength: count,
 });
@@ -92,14 +114,17 @@ const recordSchema = z.object({
   fetchedAt: time,
   sequence: count,
   rowsBegun: z.boolean(),
-  attempts: z.object({ begun: count, burnt: count, lost: failure.exactOptional() }),
+  attempts: z.object({ begun: count, burnt: count, lost: failureElse("start_failed").exactOptional() }),
   steps: z.array(step),
   phase,
 });
 
-/** Fields of a newer version are ignored, so that going back a version stops nothing. */
+/**
+ * Fields of a newer version are ignored, so that going back a version stops nothing; it may leave one out that this
+ * version has added. So a field that is added has to be optional.
+ */
 const value = z.object({
-  writer: z.object({ id: z.string(), counter: z.number().int() }),
+  writer: z.object({ id: z.string(), counter: z.number().int(), writes: count.exactOptional() }),
   record: recordSchema,
 });
 

@@ -28,14 +28,17 @@ export type AttemptHistory = {
   saw(id: string, name: string, listed: Executor | undefined): Known;
   /** A call for it failed; `open`: a create that may have taken effect, or may still do so. */
   failed(id: string, name: string, failure: Failure, open: boolean): void;
-  /** Whether an executor may still come of a create that has failed. */
-  mayCome(id: string): boolean;
+  /**
+   * Whether there may be an executor that no list shows: one may still come of a create that has failed, or the list
+   * is older than the current attempt's, whose name is given if there is one.
+   */
+  mayBe(id: string, current: string | undefined): boolean;
   /** Drops what is remembered of other assignments than those that are known. */
   keep(known: (id: string) => boolean): void;
 };
 
 export function createAttemptHistory(
-  { callMs }: Pick<Times, "callMs">,
+  { callMs, absentMs }: Pick<Times, "callMs" | "absentMs">,
   clock: Pick<Clock, "now">,
 ): AttemptHistory {
   const entries = new Map<string, Entry>();
@@ -54,10 +57,13 @@ export function createAttemptHistory(
     failed: (id, name, failure, open) => {
       entries.set(id, { ...entryOf(id, name), failure, ...(open ? { openSince: clock.now() } : {}) });
     },
-    mayCome: (id) => {
-      const since = entries.get(id)?.openSince;
+    mayBe: (id, current) => {
+      const entry = entries.get(id);
+      if (entry === undefined) return false;
+      const { name, seen, missingSince = clock.now(), openSince = -Infinity } = entry;
       // Twice as long as any call takes; what comes later still is found by the reconciler.
-      return since !== undefined && clock.now() - since < 2 * callMs;
+      if (clock.now() - openSince < 2 * callMs) return true;
+      return name === current && seen && clock.now() - missingSince < absentMs;
     },
     keep: (known) => {
       for (const id of entries.keys()) if (!known(id)) entries.delete(id);

@@ -1,19 +1,29 @@
 import type { BackendKind } from "../assignment/backend-kind.ts";
+import type { Failure } from "../assignment/failure.ts";
 import { currentAttempt, type AssignmentRecord } from "../assignment/record.ts";
 import type { Times } from "../assignment/times.ts";
 import type { Backend } from "../backends/backend.ts";
 import type { Random } from "../platform/backoff.ts";
 import type { Clock } from "../platform/clock.ts";
+import { createLogLimit } from "../platform/log-limit.ts";
 import type { Logger } from "../platform/logger.ts";
 import { createAttemptHistory } from "./attempt-history.ts";
 import { type CircuitState, createCircuit } from "./circuit.ts";
-import { createEnsureExecutor, type EnsureExecutorOptions } from "./ensure-executor.ts";
+import { createEnsureExecutor, type EnsureExecutorOptions, type ExecutorEvent } from "./ensure-executor.ts";
 import type { HeldAssignment } from "./from-memory.ts";
 import { createKeepAlive, type KeepAliveOptions } from "./keep-alive.ts";
-import { createProcessDelivery, type ProcessDeliveryOptions } from "./process-delivery.ts";
+import { createProcessDelivery, type ProcessDeliveryOptions, type QueueEvent } from "./process-delivery.ts";
 import { createWaitForClaim } from "./wait-for-claim.ts";
 import { createWaitingRows, type WaitingRowsOptions } from "./waiting-rows.ts";
 import { createWorker, type WorkerOptions, type WorkerQueue } from "./worker.ts";
+
+/** Something that was done for an assignment. */
+export type WorkerEvent = {
+  readonly event: QueueEvent | ExecutorEvent;
+  readonly assignment: string;
+  /** The executor's name, where there is one. */
+  readonly executor?: string;
+};
 
 export type BackendWorkerOptions = {
   readonly backend: Backend;
@@ -30,6 +40,11 @@ export type BackendWorkerOptions = {
   readonly newNonce: EnsureExecutorOptions["newNonce"];
   /** Called for each delivery that needs a key which we lack: health has to say so. */
   readonly onUnknownKey: (kind: BackendKind, assignmentId: string) => void;
+  readonly onUnreadable: ProcessDeliveryOptions["onUnreadable"];
+  /** Hears what is logged as a transition; must not throw. */
+  readonly onEvent?: (event: WorkerEvent) => void;
+  /** The circuit has opened for this reason, or closed; must not throw. */
+  readonly onCircuit?: (failure: Failure | undefined) => void;
   readonly times: Times;
   readonly clock: Clock;
   readonly random: Random;
@@ -48,6 +63,9 @@ export type BackendWorker = {
   circuit(): CircuitState;
 };
 
+/** Beats that fail are told once in this time, with how many more there were. */
+const beatErrorsMs = 60_000;
+
 export function createBackendWorker(options: BackendWorkerOptions): BackendWorker {
   const { backend, slots, assignments, queue, gitea, times, clock, random } = options;
   const { kind } = backend;
@@ -55,13 +73,26 @@ export function createBackendWorker(options: BackendWorkerOptions): BackendWorke
   const report = (assignment: string | undefined, error: string) => {
     log.error({ backend: kind, assignment, error }, "assignment processing error");
   };
-  const executorEvent = (event: string, { phase, assignment }: AssignmentRecord, executor?: string) => {
-    log.info(
-      { event, backend: kind, assignment: assignment.id, executor, phase: phase.name },
-      "executor transition",
-    );
+  const beatErrors = createLogLimit({ everyMs: beatErrorsMs, maxKeys: 1 }, clock);
+  /** While Gitea is away every task's beat fails, all the time. */
+  const reportBeat = (assignment: string | undefined, error: string) => {
+    const due = beatErrors.due("");
+    if (due !== undefined)
+      log.error({ backend: kind, assignment, error, leftOut: due.leftOut }, "assignment processing error");
   };
-  const circuit = createCircuit(clock, times);
+  const executorEvent = (
+    event: ExecutorEvent,
+    { phase, assignment: { id: assignment } }: AssignmentRecord,
+    executor?: string,
+  ) => {
+    log.info({ event, backend: kind, assignment, executor, phase: phase.name }, "executor transition");
+    options.onEvent?.({ event, assignment, ...(executor === undefined ? {} : { executor }) });
+  };
+  const circuit = createCircuit(clock, times, (failure) => {
+    const why = failure === undefined ? {} : { reason: failure.reason, evidence: failure.evidence };
+    log.warn({ backend: kind, open: failure !== undefined, ...why }, "circuit transition");
+    options.onCircuit?.(failure);
+  });
   const history = createAttemptHistory(times, clock);
   const rows = createWaitingRows({
     kind,
@@ -103,6 +134,7 @@ export function createBackendWorker(options: BackendWorkerOptions): BackendWorke
     event: (event, assignment, retryDelayMs) => {
       const delay = retryDelayMs === undefined ? {} : { retry_delay: retryDelayMs / 1000 };
       log.info({ event, backend: kind, assignment, ...delay }, "assignment transition");
+      options.onEvent?.({ event, assignment });
     },
     identityBound: (id, executor) => {
       const record = assignments.get(id)?.record;
@@ -112,6 +144,7 @@ export function createBackendWorker(options: BackendWorkerOptions): BackendWorke
     onUnknownKey: (id) => {
       options.onUnknownKey(kind, id);
     },
+    onUnreadable: options.onUnreadable,
     report,
     times,
     clock,
@@ -121,7 +154,7 @@ export function createBackendWorker(options: BackendWorkerOptions): BackendWorke
     kind,
     assignments,
     beat: gitea.beat,
-    report,
+    report: reportBeat,
     times,
     clock,
     random,

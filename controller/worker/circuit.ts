@@ -104,8 +104,15 @@ export type Circuit = {
   state(): CircuitState;
 };
 
-/** The breaker of one backend; two share nothing. */
-export function createCircuit(clock: Pick<Clock, "now">, { retryMs }: Pick<Times, "retryMs">): Circuit {
+/**
+ * The breaker of one backend; two share nothing. `onChange` hears when it opens, with the reason, and when it closes;
+ * probes are neither.
+ */
+export function createCircuit(
+  clock: Pick<Clock, "now">,
+  { retryMs }: Pick<Times, "retryMs">,
+  onChange: (failure: Failure | undefined) => void = () => undefined,
+): Circuit {
   const settings: CircuitSettings = { failures: 3, firstMs: retryMs, maxMs: 16 * retryMs };
   let state = closed;
   /** Nobody waits longer than this before it looks again: a probe may have closed it meanwhile. */
@@ -117,8 +124,14 @@ export function createCircuit(clock: Pick<Clock, "now">, { retryMs }: Pick<Times
     const ms = state.name === "open" ? state.until - clock.now() : retryMs;
     return { retryMs: Math.min(ms, longestMs), failure };
   };
+  const become = (next: CircuitState) => {
+    const before = state;
+    state = next;
+    if ((before.name === "closed") !== (next.name === "closed"))
+      onChange(next.name === "closed" ? undefined : next.failure);
+  };
   const failed = (failure: Failure) => {
-    state = afterFailure(state, failure, clock.now(), settings);
+    become(afterFailure(state, failure, clock.now(), settings));
   };
 
   return {
@@ -138,7 +151,7 @@ export function createCircuit(clock: Pick<Clock, "now">, { retryMs }: Pick<Times
       return {
         succeeded: () =>
           once(() => {
-            state = closed;
+            become(closed);
           }),
         failed: (failure) =>
           once(() => {

@@ -11,6 +11,9 @@ export type DeliveryContent =
   | { readonly kind: "invalid"; readonly reason: string; readonly assignmentId?: string }
   | { readonly kind: "unknown-key"; readonly keyId: string; readonly assignmentId: string };
 
+/** A message that nobody will ever be able to read, and the assignment that it claims to be. */
+export type UnreadableMessage = { readonly assignmentId: string; readonly reason: string };
+
 /** One message of the queue in our hands, until one of the last three is called. */
 export type Delivery = {
   /** Where the message is in the stream. */

@@ -1,4 +1,5 @@
-import type { AssignmentRecord } from "../assignment/record.ts";
+import { executorName } from "../assignment/executor-metadata.ts";
+import { type AssignmentRecord, currentAttempt } from "../assignment/record.ts";
 import type { Times } from "../assignment/times.ts";
 import type { Backend, Executor } from "../backends/backend.ts";
 import type { Clock } from "../platform/clock.ts";
@@ -7,7 +8,7 @@ import { withDeadline } from "../platform/signal.ts";
 import type { AttemptHistory } from "./attempt-history.ts";
 import { backendFailure } from "./attempt-failure.ts";
 import type { Circuit } from "./circuit.ts";
-import type { Delivery, DeliveryContent } from "./delivery.ts";
+import type { Delivery, DeliveryContent, UnreadableMessage } from "./delivery.ts";
 import type { Ensured } from "./ensure-executor.ts";
 import { createHoldDelivery, type Look } from "./hold-delivery.ts";
 import { isSettled, untilSettled, type WatchedAssignments } from "./until-settled.ts";
@@ -35,7 +36,7 @@ export type ProcessDeliveryOptions = {
     ): Promise<"taken" | "conflict">;
   };
   readonly circuit: Pick<Circuit, "closedTo">;
-  readonly history: Pick<AttemptHistory, "mayCome" | "failed">;
+  readonly history: Pick<AttemptHistory, "mayBe" | "failed">;
   readonly ensureExecutor: (id: string, signal: AbortSignal) => Promise<Ensured>;
   /** Resolves when there is a claim or an end, or says why there is none (yet). */
   readonly waitForClaim: (id: string, executor: Executor, signal: AbortSignal) => Promise<ClaimWait>;
@@ -43,12 +44,17 @@ export type ProcessDeliveryOptions = {
   readonly identityBound: (id: string, executor: Executor) => void;
   /** Called for each delivery that needs a key which we lack: health has to say so. */
   readonly onUnknownKey: (assignmentId: string) => void;
+  /** Hears of a message that nobody can read and that names a task which has no record, before it is rejected. */
+  readonly onUnreadable: (message: UnreadableMessage, signal: AbortSignal) => Promise<void>;
   readonly report: (assignment: string | undefined, error: string) => void;
   readonly times: Times;
   readonly clock: Clock;
 };
 
 const over: Look = {};
+
+/** What is no assignment is held on to for so many deliveries at most, if Gitea cannot be told of its task. */
+const lastUnreadable = 20;
 
 /**
  * Takes one delivery to the point where its executor has claimed the task, and only then acknowledges it; a task
@@ -129,7 +135,7 @@ export function createProcessDelivery(options: ProcessDeliveryOptions) {
   /** Anything uncertain counts as an executor: a slot too many held is found out, one too few doubles a job. */
   const mayHaveExecutor = async (id: string, signal: AbortSignal): Promise<boolean> => {
     if (!slots.has(id)) return false;
-    if (history.mayCome(id)) return true;
+    if (history.mayBe(id, currentExecutor(assignments.get(id)?.record))) return true;
     try {
       const { executors } = await withDeadline(
         clock,
@@ -172,13 +178,32 @@ export function createProcessDelivery(options: ProcessDeliveryOptions) {
     }
   };
 
+  /** A task for which nobody else speaks would run on in Gitea until that misses it. */
+  const refuse = async (
+    delivery: Delivery,
+    { assignmentId, reason }: Extract<DeliveryContent, { kind: "invalid" }>,
+    signal: AbortSignal,
+  ): Promise<Look> => {
+    try {
+      if (assignmentId !== undefined && assignments.get(assignmentId) === undefined) {
+        const tell = (deadline: AbortSignal) => options.onUnreadable({ assignmentId, reason }, deadline);
+        await withDeadline(clock, times.callMs, tell, signal);
+      }
+    } catch (error) {
+      if (signal.aborted) return { againMs: times.againMs };
+      report(assignmentId, describeError(error));
+      if (delivery.deliveryCount < lastUnreadable) return { againMs: times.retryMs };
+    }
+    delivery.reject("invalid assignment");
+    return over;
+  };
+
   const look = async (delivery: Delivery, signal: AbortSignal): Promise<Look> => {
     const { content, sequence } = delivery;
     switch (content.kind) {
       case "invalid":
         report(content.assignmentId, `message ${sequence} is no assignment: ${content.reason}`);
-        delivery.reject("invalid assignment");
-        return over;
+        return refuse(delivery, content, signal);
       case "unknown-key":
         report(
           content.assignmentId,
@@ -205,6 +230,11 @@ function msToWait(
   if (record?.phase.name === "adopted") return 0;
   const delayed = record?.phase.name === "queued" ? record.phase.notBefore - now : 0;
   return Math.max(delayed, circuit.closedTo()?.retryMs ?? 0);
+}
+
+function currentExecutor(record: AssignmentRecord | undefined): string | undefined {
+  const attempt = record === undefined ? undefined : currentAttempt(record);
+  return record === undefined || attempt === undefined ? undefined : executorName(record.assignment, attempt);
 }
 
 /** A task that was ended before it was claimed is settled as well. */

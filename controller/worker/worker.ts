@@ -111,7 +111,7 @@ export function createWorker(options: WorkerOptions) {
     if (content.kind === "unknown-key") unreadable.set(sequence, clock.now());
     const mine = renewable(delivery, (ms) => {
       dueAt.set(id, clock.now() + ms);
-      if (content.kind === "unknown-key") unreadable.set(sequence, clock.now() + ms);
+      if (!wantsSlot) unreadable.set(sequence, clock.now() + ms);
     });
     const handled = process(mine.delivery, signal)
       .catch((error: unknown) => {

@@ -24,6 +24,10 @@ describe("the core between fakes", () => {
     return stop;
   }
 
+  function places({ core }: CoreUnderTest) {
+    return core.figures.backends().flatMap(({ backend, used, capacity }) => [backend, used, capacity]);
+  }
+
   /** The job's executor is there and waits for its task. */
   async function started(one: CoreUnderTest) {
     await one.core.recover(never);
@@ -41,7 +45,7 @@ describe("the core between fakes", () => {
   it("takes a job from Gitea to its executor, and its result back, and forgets it", async () => {
     const one = createCoreUnderTest();
     const { job, client, stop } = await started(one);
-    assert.deepEqual(one.core.figures.slots(), [{ backend: "pod", used: 1, capacity: 1 }]);
+    assert.deepEqual(places(one), ["pod", 1, 1]);
     const { task } = await client.fetchTask({});
     assert.ok(task !== undefined);
     await client.updateTask({ state: { id: task.id } });
@@ -50,10 +54,24 @@ describe("the core between fakes", () => {
     await one.clock.step(120_000);
     assert.deepEqual(one.core.assignments.all(), []);
     assert.deepEqual([one.queue.size, one.store.stored.size, one.backend.world.stored.size], [0, 0, 0]);
-    assert.deepEqual(one.core.figures.slots(), [{ backend: "pod", used: 0, capacity: 1 }]);
+    assert.deepEqual(places(one), ["pod", 0, 1]);
     await stop();
     assert.deepEqual(one.clock.pending(), [], "something still waits");
   });
+
+  for (const canHear of [true, false])
+    it(`blames an executor's silence on ${canHear ? "it" : "nobody while the facade itself cannot be reached"}`, async () => {
+      const one = createCoreUnderTest({ canHear: () => canHear });
+      const { client } = await started(one);
+      const { task } = await client.fetchTask({});
+      await client.updateTask({ state: { id: task?.id ?? 0n } });
+      await one.clock.step(10 * 60_000);
+      assert.deepEqual(
+        one.core.assignments.all().map(({ record }) => record.phase.name),
+        canHear ? [] : ["claimed"],
+      );
+      assert.equal(one.core.figures.failures()["silent"], canHear ? 1 : 0);
+    });
 
   it("does nothing before it is told to", async () => {
     const one = createCoreUnderTest();

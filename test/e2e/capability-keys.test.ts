@@ -4,11 +4,17 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, before, describe, it } from "mocha";
 import { newCapabilityKey } from "../../scripts/quick-start/secrets.ts";
+import { eventually } from "../support/eventually.ts";
 import { healthPages } from "../support/health-pages.ts";
 import { type PushedRun, usePlatform } from "../support/platform.ts";
 
+/** In place of five minutes. */
+const silenceMs = 10_000;
+
 describe("the capability keys, on a controller with one place", () => {
-  const real = usePlatform({ controller: { POD_CAPACITY: "1" } });
+  const real = usePlatform({
+    controller: { POD_CAPACITY: "1", RUNNER_TIMES: JSON.stringify({ silenceMs }) },
+  });
   const signal = AbortSignal.timeout(30 * 60_000);
   let gates = "";
   before(async () => {
@@ -77,12 +83,17 @@ jobs:
       /needs key [0-9a-f]{8}, which CAPABILITY_KEY_FILE lacks/.test(String(error)),
     );
 
+    // For longer than a silent executor may take: it is refused, but heard.
+    const led = Date.parse(String((await line(seen, ({ msg }) => msg === "runner started"))["time"]));
+    await eventually("silence would be over", () => Date.now() - led > silenceMs + 7_000);
     // That is for an operator to see; neither a restart nor another controller would help.
     const health = healthPages(real.platform.environment);
     const red = await health.page("healthz");
     assert.equal(red.status, 503);
     assert.match(red.text, /^capability: no key in CAPABILITY_KEY_FILE verifies .*, since 2/m);
-    assert.equal(await health.metric('runners_troubles{kind="capability"}'), 1);
+    assert.match(red.text, /^unknown-key: a task in the queue is sealed with a key .*, since 2/m);
+    for (const kind of ["capability", "unknown-key"])
+      assert.equal(await health.metric(`runners_troubles{kind="${kind}"}`), 1);
     for (const page of ["livez", "readyz"]) assert.equal((await health.page(page)).status, 200);
 
     seen = await restartWith([fresh, old]);

@@ -1,4 +1,4 @@
-import { create } from "@bufbuild/protobuf";
+import { create, type JsonObject } from "@bufbuild/protobuf";
 import {
   Result,
   TaskSchema,
@@ -29,7 +29,7 @@ export type JobOptions = {
   readonly steps?: number;
   /** The payload; made of `runsOn` and `steps` unless given. */
   readonly workflow?: string;
-  readonly context?: Readonly<Record<string, string>>;
+  readonly context?: JsonObject;
   readonly secrets?: Readonly<Record<string, string>>;
   readonly vars?: Readonly<Record<string, string>>;
 };

@@ -8,7 +8,11 @@ export type RecordMethod = "create" | "update" | "remove";
 /** Records in memory, changed by compare-and-set as in the bucket. */
 export type FakeRecordStore = RecordStore & {
   /** What is stored now, as a controller that starts reads it. */
-  list(): Promise<{ readonly records: readonly VersionedRecord[]; readonly invalid: readonly never[] }>;
+  list(): Promise<{
+    readonly records: readonly VersionedRecord[];
+    readonly invalid: readonly never[];
+    readonly setAside: readonly never[];
+  }>;
   readonly stored: ReadonlyMap<string, VersionedRecord>;
   /** What each write wanted to be the phase, in order, also of those that failed; removals as "removed". */
   readonly writes: readonly string[];
@@ -56,7 +60,7 @@ export function createFakeRecordStore(): FakeRecordStore {
   return {
     stored,
     writes,
-    list: async () => ({ records: [...stored.values()], invalid: [] }),
+    list: async () => ({ records: [...stored.values()], invalid: [], setAside: [] }),
     create: (record, signal) => {
       writes.push(record.phase.name);
       return call("create", signal, () => write(record, 0));

@@ -1,21 +1,29 @@
 import { parseArgs } from "node:util";
-import { planOfSeed, shrink, simulate, type Run } from "./simulate.ts";
+import { makeAbortsCheap } from "./cheap-aborts.ts";
+import { planOfSeed } from "./random-plan.ts";
+import { shrink } from "./shrink.ts";
+import { simulate, type Run } from "./simulate.ts";
 
-const usage = `Usage: npm run test:sim -- [options]
+const usage = `Usage: node test/sim/main.ts [options]
 
 Runs the controller's core in a simulated world, once for each seed.
 
   --seeds N     how many seeds (default 2000)
   --from N      the first seed (default 1)
   --seed N      this seed alone, with its whole history
+  --stop N      ends after so many violations (default 5)
+  --no-shrink   tells of a violation without looking for a smaller plan
   --help        this text
 `;
 
 const { values } = parseArgs({
+  allowNegative: true,
   options: {
     seeds: { type: "string", default: "2000" },
     from: { type: "string", default: "1" },
     seed: { type: "string" },
+    stop: { type: "string", default: "5" },
+    shrink: { type: "boolean", default: true },
     help: { type: "boolean", default: false },
   },
 });
@@ -29,19 +37,24 @@ function tell({ plan, violated, history }: Run, lines: number): void {
 }
 
 async function one(seed: number): Promise<number> {
-  const run = await simulate(planOfSeed(seed));
+  const run = await simulate(planOfSeed(seed), { keepHistory: true });
   tell(run, Infinity);
   return run.violated === undefined ? 0 : 1;
 }
 
 async function many(from: number, count: number): Promise<number> {
+  makeAbortsCheap();
   let failed = 0;
-  for (let seed = from; seed < from + count; seed++) {
+  for (let seed = from; seed < from + count && failed < Number(values.stop); seed++) {
     const run = await simulate(planOfSeed(seed));
     if (run.violated === undefined) continue;
     failed++;
-    tell(await shrink(run), 80);
-    if (failed >= 5) break;
+    if (!values.shrink) {
+      say(`seed ${seed}: ${run.violated}`);
+      continue;
+    }
+    const { plan } = await shrink(run);
+    tell(await simulate(plan, { keepHistory: true }), 100);
   }
   say(`${count} seeds from ${from}, ${failed} failed`);
   return failed === 0 ? 0 : 1;

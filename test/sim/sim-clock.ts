@@ -1,3 +1,4 @@
+import { setImmediate as afterPromises } from "node:timers";
 import type { Clock } from "../../controller/platform/clock.ts";
 
 /** Time that jumps from event to event, and with it everything that happens in a simulation. */
@@ -72,7 +73,9 @@ export function createSimClock(start: number): SimClock {
 
 /** Every promise that is ready has run: they all go before the next macrotask. */
 function drained(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
+  return new Promise((resolve) => {
+    afterPromises(resolve);
+  });
 }
 
 function before(a: Timer, b: Timer): boolean {

@@ -1,70 +1,79 @@
 import { fromBinary, toBinary } from "@bufbuild/protobuf";
 import { TaskSchema } from "../../proto/gen/runner/v1/runner_pb.ts";
-import type { Times } from "../../controller/assignment/times.ts";
+import { defaultTimes } from "../../controller/assignment/times.ts";
 import { createCore } from "../../controller/core.ts";
 import type { CoreBackend } from "../../controller/core-ports.ts";
-import { createRunnerService } from "../../controller/facade/runner-service.ts";
 import type { Peer as FacadePeer } from "../../controller/facade/admit.ts";
+import { createRunnerService } from "../../controller/facade/runner-service.ts";
 import { createTroubleBoard } from "../../controller/health/troubles.ts";
 import type { KeyRing } from "../../controller/identity/key-ring.ts";
+import { describeError } from "../../controller/platform/errors.ts";
 import { isAbortOf } from "../../controller/platform/signal.ts";
 import { runTasks } from "../../controller/platform/task-group.ts";
 import { readTask } from "../../controller/protocol/read-task.ts";
 import { createRecordStore } from "../../controller/record/record-store.ts";
 import { createReportStore } from "../../controller/record/report-store.ts";
+import type { History } from "./history.ts";
+import type { Observe } from "./observed.ts";
 import type { Prng } from "./prng.ts";
-import type { SimBackend } from "./sim-backend.ts";
+import { createSimBackend } from "./sim-backend.ts";
 import type { SimClock } from "./sim-clock.ts";
+import type { SimCluster } from "./sim-cluster.ts";
 import { simPeer, type SimFacade } from "./sim-facade.ts";
 import type { SimGitea } from "./sim-gitea.ts";
-import type { SimStream } from "./sim-jetstream.ts";
 import type { SimBucket } from "./sim-key-value.ts";
 import { createSimLogger } from "./sim-log.ts";
+import type { SimNetwork } from "./sim-network.ts";
 import { createSimProcess, type SimProcess } from "./sim-process.ts";
+import { createSimQueue } from "./sim-queue.ts";
+import type { SimStream } from "./sim-stream.ts";
+import { simLimits } from "./sim-times.ts";
 
 export const simOwner = "8f14e45f-ceea-467f-a0e6-c4e8e1c8a1b2";
 export const simTrustDomain = "example.org";
 
 export type SimController = {
   readonly process: SimProcess;
+  /** It has read what there is, and serves. */
+  readonly serves: boolean;
   /** The lease is lost: leader work stops, relaying goes on. */
   stopLeading(): void;
   /** Another holder is seen, or SIGTERM: everything stops, in order. */
   stop(): void;
-  /** What it threw, if it failed by itself. */
-  failure(): unknown;
+  /** What it threw, in words, if it failed by itself. */
+  failure(): string | undefined;
 };
 
 export type SimControllerOptions = {
   readonly name: string;
   readonly clock: SimClock;
   readonly prng: Prng;
-  readonly note: (text: string) => void;
+  readonly history: History;
+  readonly observe: Observe;
+  readonly network: SimNetwork;
   readonly gitea: SimGitea;
   readonly stream: SimStream;
   readonly bucket: SimBucket;
   readonly facade: SimFacade;
-  readonly backends: readonly {
-    readonly backend: SimBackend;
-    readonly capacity: number;
-    readonly timeoutMs: number;
-  }[];
+  readonly backends: readonly { readonly cluster: SimCluster; readonly capacity: number }[];
   readonly keyRing: KeyRing;
   /** Names the first of its keys; messages are sealed with that one. */
   readonly keyIds: readonly string[];
-  readonly times: Times;
+  /** It has recovered, and serves from now on. */
+  readonly onServing: () => void;
 };
 
 /** A controller's core between simulated peers, as controller.ts puts it between real ones. */
 export function startSimController(options: SimControllerOptions): SimController {
-  const { name, clock: world, prng, note, gitea, stream, bucket, facade, keyRing, times } = options;
+  const { name, clock: world, prng, history, observe, network, gitea, facade, keyRing, keyIds } = options;
   const process = createSimProcess(name, world);
   const { clock } = process;
-  const log = createSimLogger(name, note);
-  const keyValue = bucket.keyValueFor(process);
+  const log = createSimLogger(name, history);
+  const bucket = options.bucket.keyValueFor(process);
   const lead = new AbortController();
   const serve = new AbortController();
-  let failure: unknown;
+  let serves = false;
+  let failure: string | undefined;
 
   const core = createCore(
     {
@@ -72,24 +81,24 @@ export function startSimController(options: SimControllerOptions): SimController
       keyRing,
       facade: { url: "https://facade:8443", spiffeId: `spiffe://${simTrustDomain}/controller` },
       vmLabel: "vm",
-      times,
+      times: defaultTimes,
     },
     {
       gitea: gitea.clientFor(process),
-      queue: stream.queueFor(process, () => options.keyIds),
-      records: createRecordStore({ bucket: keyValue, writerId: prng.hex(32), log }),
+      queue: createSimQueue({ clock: world, network, stream: options.stream, process, keyIds }),
+      records: createRecordStore({ bucket, writerId: prng.hex(32), log }),
       reports: createReportStore({
-        bucket: keyValue,
+        bucket,
         keyRing,
         randomBytes: (size) => Buffer.from(prng.hex(2 * size), "hex"),
         partBytes: 512 * 1024,
       }),
       events: { publish: () => undefined },
-      backends: options.backends.map(({ backend, capacity, timeoutMs }): CoreBackend => ({
-        backend: backend.backendFor(process),
+      backends: options.backends.map(({ cluster, capacity }): CoreBackend => ({
+        backend: createSimBackend({ cluster, network, process, observe }),
         capacity,
         backlog: capacity,
-        timeoutMs,
+        timeoutMs: simLimits.timeoutMs,
         run: untilAborted,
       })),
       read: (task) => readTask({ trustDomain: simTrustDomain, allowForksOnPods: false }, task),
@@ -115,6 +124,8 @@ export function startSimController(options: SimControllerOptions): SimController
     const both = AbortSignal.any([lead.signal, serve.signal]);
     await core.recover(both);
     const close = facade.listen(process, service);
+    serves = true;
+    options.onServing();
     try {
       await Promise.all([runTasks(core.leaderTasks, both), runTasks(core.relayTasks, serve.signal)]);
     } finally {
@@ -123,12 +134,15 @@ export function startSimController(options: SimControllerOptions): SimController
   };
   live().catch((error: unknown) => {
     if (isAbortOf(serve.signal, error) || isAbortOf(lead.signal, error)) return;
-    failure = error;
-    note(`${name} failed: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`);
+    failure = describeError(error);
+    history.note(`${name} failed: ${error instanceof Error ? (error.stack ?? failure) : failure}`);
   });
 
   return {
     process,
+    get serves() {
+      return serves;
+    },
     stopLeading: () => {
       lead.abort(new Error("the lease is lost"));
     },

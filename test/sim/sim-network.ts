@@ -1,3 +1,4 @@
+import type { History } from "./history.ts";
 import type { Prng } from "./prng.ts";
 import type { SimClock } from "./sim-clock.ts";
 import type { SimProcess } from "./sim-process.ts";
@@ -27,8 +28,11 @@ export type Call<T> = {
   readonly what: string;
   /** How long the caller's client waits for an answer. */
   readonly timeoutMs: number;
-  /** What the peer does; what it throws is its answer too. A promise that never settles is no answer. */
-  readonly effect: () => T | Promise<T>;
+  /**
+   * What the peer does; what it throws is its answer too. A promise that never settles is no answer. `late`: its
+   * caller has given it up.
+   */
+  readonly effect: (late: boolean) => T | Promise<T>;
   /** An answer that will not come, as the caller's client says it. */
   readonly lost: (why: string) => Error;
   /** A call that must not be carried out twice, since nothing on the way would repeat it. */
@@ -42,95 +46,94 @@ export type SimNetwork = {
   setWeather(peer: Peer, weather: Weather): void;
 };
 
-export function createSimNetwork(options: {
+export type SimNetworkOptions = {
   readonly clock: SimClock;
   readonly prng: Prng;
-  readonly note: (text: string) => void;
-}): SimNetwork {
-  const { clock, prng, note } = options;
+  readonly history: History;
+};
+
+export function createSimNetwork({ clock, prng, history }: SimNetworkOptions): SimNetwork {
   const down = new Map<Peer, "silent" | "refuses">();
   const weathers = new Map<Peer, Weather>();
 
   const latency = ({ slow, slowMs }: Weather) =>
     prng.chance(slow) ? prng.between(50, slowMs) : prng.between(1, 8);
 
+  /** What the caller gets to know, at most once. */
+  const settler = <T>(call: Call<T>, signal: AbortSignal, waiting: PromiseWithResolvers<T>) => {
+    let settled = false;
+    const settle = (how: () => void) => {
+      call.from.deliver(() => {
+        if (settled) return;
+        settled = true;
+        cancelTimeout();
+        signal.removeEventListener("abort", abort);
+        how();
+      });
+    };
+    const fail = (why: string) => {
+      settle(() => waiting.reject(call.lost(why)));
+    };
+    const abort = () => {
+      settle(() => waiting.reject(signal.reason));
+    };
+    const cancelTimeout = clock.after(call.timeoutMs, () => fail("no answer in time"));
+    signal.addEventListener("abort", abort, { once: true });
+    return { settle, fail, isSettled: () => settled };
+  };
+
+  const call = <T>(asked: Call<T>, signal: AbortSignal): Promise<T> => {
+    if (signal.aborted) return Promise.reject(signal.reason as Error);
+    const waiting = Promise.withResolvers<T>();
+    const weather = weathers.get(asked.to) ?? calm;
+    const { settle, fail, isSettled } = settler(asked, signal, waiting);
+    const lost = (what: string) => history.note(`${asked.from.name} ${asked.what}: ${what}`);
+
+    const travelBack = (answer: Promise<T>) => {
+      const ms = latency(weather);
+      const back = (how: () => void) => {
+        clock.after(ms, () => settle(how));
+      };
+      answer.then(
+        (value) => back(() => waiting.resolve(value)),
+        (error: unknown) => back(() => waiting.reject(error)),
+      );
+    };
+    const arrive = () => {
+      const outage = down.get(asked.to);
+      if (outage === "refuses") return fail("connection refused");
+      if (outage === "silent") return;
+      if (prng.chance(weather.lostRequest)) return lost("request lost");
+      const answer = startedOutcome(asked.effect, isSettled());
+      if (asked.once !== true && prng.chance(weather.repeated)) {
+        lost("repeated on the way");
+        void startedOutcome(asked.effect, isSettled());
+      }
+      if (!prng.chance(weather.lostAnswer)) return travelBack(answer);
+      lost("answer lost");
+      if (prng.chance(0.5)) clock.after(latency(weather), () => fail("connection reset"));
+    };
+    clock.after(latency(weather), arrive);
+    return waiting.promise;
+  };
+
   return {
+    call,
     setDown: (peer, how) => {
       if (how === false) down.delete(peer);
       else down.set(peer, how);
     },
     setWeather: (peer, weather) => void weathers.set(peer, weather),
-    call: <T>(call: Call<T>, signal: AbortSignal) =>
-      new Promise<T>((resolve, reject) => {
-        const { from, to, what } = call;
-        if (signal.aborted) {
-          reject(signal.reason as Error);
-          return;
-        }
-        const weather = weathers.get(to) ?? calm;
-        let settled = false;
-        const settle = (how: () => void) => {
-          from.deliver(() => {
-            if (settled) return;
-            settled = true;
-            cancelTimeout();
-            signal.removeEventListener("abort", abort);
-            how();
-          });
-        };
-        const fail = (why: string) => {
-          settle(() => reject(call.lost(why)));
-        };
-        const abort = () => {
-          settle(() => reject(signal.reason as Error));
-        };
-        const cancelTimeout = clock.after(call.timeoutMs, () => fail("no answer in time"));
-        signal.addEventListener("abort", abort, { once: true });
-
-        clock.after(latency(weather), () => {
-          const how = down.get(to);
-          if (how === "refuses") return fail("connection refused");
-          if (how === "silent") return;
-          if (prng.chance(weather.lostRequest)) return note(`${from.name} ${what}: request lost`);
-          const answer = outcomeOf(call.effect);
-          if (call.once !== true && prng.chance(weather.repeated)) {
-            note(`${from.name} ${what}: repeated on the way`);
-            outcomeOf(call.effect);
-          }
-          if (prng.chance(weather.lostAnswer)) {
-            note(`${from.name} ${what}: answer lost`);
-            if (prng.chance(0.5)) clock.after(latency(weather), () => fail("connection reset"));
-            return;
-          }
-          const travels = latency(weather);
-          const back = (how: () => void) => {
-            clock.after(travels, () => settle(how));
-          };
-          if (!answer.ok) back(() => reject(answer.error as Error));
-          else if (answer.value instanceof Promise)
-            answer.value.then(
-              (value) => back(() => resolve(value)),
-              (error: unknown) => back(() => reject(error as Error)),
-            );
-          else {
-            const { value } = answer;
-            back(() => resolve(value));
-          }
-        });
-      }),
   };
 }
 
-type Outcome<T> =
-  { readonly ok: true; readonly value: T | Promise<T> } | { readonly ok: false; readonly error: unknown };
+async function outcomeOf<T>(effect: Call<T>["effect"], late: boolean): Promise<T> {
+  return effect(late);
+}
 
-function outcomeOf<T>(effect: () => T | Promise<T>): Outcome<T> {
-  try {
-    const value = effect();
-    // One that is repeated or lost on the way has nobody who listens.
-    if (value instanceof Promise) value.catch(() => undefined);
-    return { ok: true, value };
-  } catch (error) {
-    return { ok: false, error };
-  }
+/** One that is repeated or lost on the way has nobody who listens. */
+function startedOutcome<T>(effect: Call<T>["effect"], late: boolean): Promise<T> {
+  const outcome = outcomeOf(effect, late);
+  outcome.catch(() => undefined);
+  return outcome;
 }

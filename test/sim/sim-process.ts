@@ -35,20 +35,15 @@ export function createSimProcess(name: string, world: SimClock): SimProcess {
     },
     clock: {
       now: () => world.now() + shift,
-      sleep: (ms, signal) =>
-        new Promise((resolve, reject) => {
-          if (state === "dead") return;
-          world.sleep(ms, signal).then(
-            () => {
-              deliver(resolve);
-            },
-            (reason: unknown) => {
-              deliver(() => {
-                reject(reason as Error);
-              });
-            },
-          );
-        }),
+      sleep: (ms, signal) => {
+        const woken = Promise.withResolvers<void>();
+        if (state !== "dead")
+          world
+            .sleep(ms, signal)
+            .then(() => deliver(woken.resolve))
+            .catch((reason: unknown) => deliver(() => woken.reject(reason)));
+        return woken.promise;
+      },
     },
     deliver,
     kill: () => {

@@ -1,60 +1,57 @@
-import { scheduleIncidents, settleMs } from "./incidents.ts";
-import { createWatch, isOver, violatedAtEnd } from "./invariants.ts";
-import { incidentMs, planOf, type Plan } from "./plan.ts";
-import { createPrng } from "./prng.ts";
-import { createWorld } from "./world.ts";
+import { isOver, violatedAtEnd } from "./at-end.ts";
+import { violatedIdle } from "./idle.ts";
+import { scheduleIncidents } from "./incidents.ts";
+import type { Plan } from "./plan.ts";
+import { createWorld, type World } from "./world.ts";
 
 export type Run = {
   readonly plan: Plan;
   /** What does not hold; undefined if all is well. */
   readonly violated: string | undefined;
+  /** Empty unless asked for. */
   readonly history: readonly string[];
+  /** How many things happened. */
   readonly events: number;
   /** Milliseconds of simulated time. */
   readonly tookMs: number;
+  readonly world: World;
 };
 
+export type SimulateOptions = {
+  readonly keepHistory?: boolean;
+  /** Does something to the world after so many events: at a moment that has no name. */
+  readonly interrupt?: { readonly afterEvents: number; readonly by: (world: World) => void };
+};
+
+/** Once nothing more happens to the world, everything comes to its end within this. */
+const settleMs = 75 * 60_000;
+/** A plan whose incidents do not come by then waits for something that does not happen. */
+const longestMs = 4 * 60 * 60_000;
+
 /** Runs a plan to its end, or to the first moment at which something does not hold. The same plan runs alike. */
-export async function simulate(plan: Plan): Promise<Run> {
-  const world = createWorld(plan);
-  const { clock, startedAt } = world;
-  const { leader } = scheduleIncidents(world, plan);
-  const watch = createWatch(world, plan);
-  let violated: string | undefined;
-  const broken = () => (violated = watch()) !== undefined;
-  await clock.run(startedAt + incidentMs, broken);
-  const quiet = () => broken() || isOver(world);
-  if (violated === undefined) await clock.run(startedAt + incidentMs + settleMs, quiet);
-  violated ??= violatedAtEnd(world, plan, leader());
+export async function simulate(plan: Plan, options: SimulateOptions = {}): Promise<Run> {
+  const { keepHistory = false, interrupt } = options;
+  const world = createWorld({ ...plan, keepHistory });
+  const { clock, startedAt, outrages, history } = world;
+  const incidents = scheduleIncidents(world, plan);
+  const jobs = plan.incidents.filter(({ do: what }) => what === "push").length;
+  const broken = () => outrages.length > 0;
+  const allOver = () => world.facts.jobs.size === jobs && isOver(world);
+  const longest = startedAt + longestMs;
+  if (interrupt !== undefined) {
+    await clock.run(longest, () => clock.events >= interrupt.afterEvents);
+    interrupt.by(world);
+  }
+  await clock.run(longest, () => broken() || incidents.left() === 0 || allOver());
+  await clock.run(clock.now() + settleMs, () => broken() || allOver());
+  let violated = outrages[0] ?? violatedAtEnd(world);
+  if (violated === undefined && incidents.left() === 0) violated = (await violatedIdle(world)) ?? outrages[0];
   return {
     plan,
     violated,
-    history: world.history,
+    history: history.lines,
     events: clock.events,
     tookMs: clock.now() - startedAt,
+    world,
   };
-}
-
-/** What a seed stands for. */
-export function planOfSeed(seed: number): Plan {
-  return planOf(seed, createPrng(seed).fork("plan"));
-}
-
-/** Leaves out of a failing plan what is not needed for it to fail, one incident after the other. */
-export async function shrink(failing: Run, maxRuns = 200): Promise<Run> {
-  let smallest = failing;
-  let runs = 0;
-  for (let changed = true; changed;) {
-    changed = false;
-    for (const incident of smallest.plan.incidents) {
-      if (++runs > maxRuns) return smallest;
-      const incidents = smallest.plan.incidents.filter((other) => other !== incident);
-      const run = await simulate({ ...smallest.plan, incidents });
-      if (run.violated === undefined) continue;
-      smallest = run;
-      changed = true;
-      break;
-    }
-  }
-  return smallest;
 }

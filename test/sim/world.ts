@@ -1,153 +1,175 @@
 import type { BackendKind } from "../../controller/assignment/backend-kind.ts";
-import type { FakeJob } from "../fakes/fake-gitea-model.ts";
+import { describeError } from "../../controller/platform/errors.ts";
 import { parseKeyRing } from "../../controller/identity/key-ring.ts";
-import type { Result } from "../../proto/gen/runner/v1/runner_pb.ts";
-import type { Plan } from "./plan.ts";
-import { createPrng, type Prng } from "./prng.ts";
-import { simBootstrapTimes, simLimits, simTimes } from "./scale.ts";
-import { createSimBackend, type SimBackend } from "./sim-backend.ts";
+import { createFacts, type Facts } from "./facts.ts";
+import { createLiveChecks } from "./live-checks.ts";
+import { createHistory, type History } from "./history.ts";
+import { createIntruder, type IntruderKind } from "./intruder.ts";
+import { createLeadership, type Keys, type Leadership } from "./leadership.ts";
+import { createMoments, type Moments } from "./moments.ts";
+import type { Observed } from "./observed.ts";
+import { createPrng } from "./prng.ts";
 import { createSimClock, type SimClock } from "./sim-clock.ts";
-import { simOwner, simTrustDomain, startSimController, type SimController } from "./sim-controller.ts";
-import { runSimExecutor, type SimJob } from "./sim-executor.ts";
-import { createSimFacade, type SimFacade } from "./sim-facade.ts";
+import { createSimCluster, type SimCluster } from "./sim-cluster.ts";
+import { simOwner, simTrustDomain, startSimController } from "./sim-controller.ts";
+import { createSimFacade } from "./sim-facade.ts";
 import { createSimGitea, type SimGitea } from "./sim-gitea.ts";
-import { createSimStream, type SimStream } from "./sim-jetstream.ts";
 import { createSimBucket, type SimBucket } from "./sim-key-value.ts";
-import { createSimLogger } from "./sim-log.ts";
 import { createSimNetwork, type SimNetwork } from "./sim-network.ts";
-import { createSimProcess, type SimProcess } from "./sim-process.ts";
-
-/** A job as the simulation's people know it. */
-export type WorldJob = {
-  readonly number: number;
-  readonly job: FakeJob;
-  readonly work: SimJob;
-  /** How often its first step began, in all executors. */
-  runs: number;
-  cancelledAt?: number;
-  /** What its executor was told that it need not care for any more. */
-  delivered?: Result;
-};
+import { createSimStream, type SimStream } from "./sim-stream.ts";
+import { createHosts, type Hosts } from "./hosts.ts";
+import { createTroubles, type Troubles } from "./troubles.ts";
+import { createWriteAhead } from "./write-ahead.ts";
 
 export type World = {
   readonly clock: SimClock;
   readonly startedAt: number;
-  readonly prng: Prng;
+  readonly history: History;
   readonly network: SimNetwork;
   readonly gitea: SimGitea;
   readonly stream: SimStream;
   readonly bucket: SimBucket;
-  readonly facade: SimFacade;
-  readonly backends: Readonly<Record<BackendKind, SimBackend>>;
-  readonly jobs: Map<number, WorldJob>;
-  /** The processes of executors, in the order in which they began. */
-  readonly executors: SimProcess[];
-  readonly history: readonly string[];
-  note(text: string): void;
-  startController(keys: "right" | "wrong"): SimController;
+  readonly clusters: Readonly<Record<BackendKind, SimCluster>>;
+  readonly hosts: Hosts;
+  readonly leadership: Leadership;
+  readonly facts: Facts;
+  readonly moments: Moments;
+  readonly troubles: Troubles;
+  /** Somebody who is not the `nth` executor calls as if. */
+  intrude(nth: number, as: IntruderKind): void;
+  /** How often what reached the peers: everything that is no question. */
+  readonly effects: ReadonlyMap<string, number>;
+  /** What a peer has seen that must never be. */
+  readonly outrages: readonly string[];
+  readonly outrage: (what: string) => void;
 };
 
-const rightKey = "11".repeat(32);
-const wrongKey = "22".repeat(32);
-const backendTimeoutMs = 4 * 60 * 60_000;
+export type WorldOptions = {
+  readonly seed: number;
+  readonly capacity: Readonly<Record<BackendKind, number>>;
+  readonly keepHistory: boolean;
+};
 
-/** Everything that a plan happens to, well and idle. */
-export function createWorld({ seed, capacity }: Pick<Plan, "seed" | "capacity">): World {
+const keys = { first: "11".repeat(32), other: "22".repeat(32) } as const;
+/** The first key of a ring signs and seals. */
+const keyRings = {
+  first: { ring: parseKeyRing(keys.first), ids: ["first"] },
+  other: { ring: parseKeyRing(keys.other), ids: ["other"] },
+  both: { ring: parseKeyRing(`${keys.first}\n${keys.other}`), ids: ["first", "other"] },
+} as const satisfies Readonly<Record<Keys, unknown>>;
+
+/** Everything that a plan happens to, well and idle; a controller leads. */
+export function createWorld({ seed, capacity, keepHistory }: WorldOptions): World {
   const startedAt = Date.parse("2026-01-01T00:00:00Z");
   const clock = createSimClock(startedAt);
   const prng = createPrng(seed).fork("world");
-  const history: string[] = [];
-  const note = (text: string) => {
-    history.push(`${((clock.now() - startedAt) / 1000).toFixed(3)} ${text}`);
+  const history = createHistory(clock, keepHistory);
+  const troubles = createTroubles(clock);
+  const outrages: string[] = [];
+  const moments = createMoments();
+  const facts: Facts = createFacts({
+    clock,
+    isRemembered: () => leadership.leader()?.serves === true,
+    moments,
+    recordOf: (id) => bucket.recordOf(id),
+  });
+  // What was written is asked before the facts take the event in.
+  const effects = new Map<string, number>();
+  const observe = (event: Observed) => {
+    effects.set(event.kind, (effects.get(event.kind) ?? 0) + 1);
+    writeAhead.observe(event);
+    checks.observe(event);
+    facts.observe(event);
   };
-  const network = createSimNetwork({ clock, prng: prng.fork("network"), note });
-  const gitea = createSimGitea({ clock, network, ...simLimits });
-  const stream = createSimStream({ clock, network, capacity, ...simLimits });
-  const bucket = createSimBucket({ network });
-  const facade = createSimFacade({ network, prng: prng.fork("facade") });
-  const jobs = new Map<number, WorldJob>();
-  const executors: SimProcess[] = [];
-  const lives = prng.fork("executors");
 
-  const backendOf = (kind: BackendKind) =>
-    createSimBackend({
+  const network = createSimNetwork({ clock, prng: prng.fork("network"), history });
+  const gitea = createSimGitea({ clock, network, observe });
+  const stream = createSimStream({ clock, observe, capacity });
+  const bucket = createSimBucket({ network, observe });
+  const facade = createSimFacade({ network, prng: prng.fork("facade") });
+  const hosts = createHosts({
+    clock,
+    prng: prng.fork("hosts"),
+    history,
+    facade,
+    facts,
+    moments,
+    onClaimed: (job, instance, ended) => {
+      if (!ended) job.claims.add(instance);
+      job.claimedAt ??= clock.now();
+      if (!ended) checks.claimed(job);
+      writeAhead.claimed(job, instance, ended);
+    },
+    onRun: (job) => {
+      checks.ran(job);
+    },
+    onBroken: (error) => {
+      outrage(`the simulation is broken: ${describeError(error)}`);
+    },
+  });
+  const clusterOf = (kind: BackendKind) =>
+    createSimCluster({
       kind,
       owner: simOwner,
       trustDomain: simTrustDomain,
       clock,
-      network,
       prng: prng.fork(kind),
-      note,
-      boot: (name, request, over) => {
-        const process = createSimProcess(name, clock);
-        executors.push(process);
-        const { taskId } = request.metadata.assignment;
-        const mine = [...jobs.values()].find(({ job }) => job.task?.id === taskId);
-        if (mine === undefined) throw new Error(`${name} runs no job of the plan`);
-        note(`${name} boots`);
-        void runSimExecutor({
-          process,
-          facade,
-          request,
-          job: mine.work,
-          instance: lives.hex(32),
-          identityMs: lives.between(20, 300),
-          times: simBootstrapTimes,
-          log: createSimLogger(name, note),
-          exitMs: lives.between(0, 800),
-          onDelivered: (result) => {
-            mine.delivered ??= result;
-          },
-          onRun: () => {
-            mine.runs++;
-            note(`${name} runs the job`);
-          },
-        }).then((how) => {
-          note(`${name} ends: ${how}`);
-          over(how);
-        });
-        return () => {
-          process.kill();
-        };
-      },
+      history,
+      observe,
+      boot: (name, request, over) => hosts.boot(name, request, over),
     });
-  const backends = { pod: backendOf("pod"), vm: backendOf("vm") };
+  const clusters = { pod: clusterOf("pod"), vm: clusterOf("vm") };
+  const outrage = (what: string) => {
+    outrages.push(what);
+    history.note(`OUTRAGE: ${what}`);
+  };
+  const writeAhead = createWriteAhead({ facts, bucket, stream, clusters, outrage });
+  const { model } = gitea;
+  const checks = createLiveChecks({ clock, facts, model, clusters, capacity, troubles, outrage });
+
   let controllers = 0;
+  const start = (held: Keys, onServing: () => void) => {
+    const name = `controller-${++controllers}`;
+    history.note(`${name} leads`);
+    return startSimController({
+      name,
+      clock,
+      prng: prng.fork(name),
+      history,
+      observe,
+      network,
+      gitea,
+      stream,
+      bucket,
+      facade,
+      backends: [
+        { cluster: clusters.pod, capacity: capacity.pod },
+        { cluster: clusters.vm, capacity: capacity.vm },
+      ],
+      keyRing: keyRings[held].ring,
+      keyIds: keyRings[held].ids,
+      onServing,
+    });
+  };
+  const leadership: Leadership = createLeadership({ clock, facts, troubles, start });
 
   return {
     clock,
     startedAt,
-    prng,
+    history,
     network,
     gitea,
     stream,
     bucket,
-    facade,
-    backends,
-    jobs,
-    executors,
-    history,
-    note,
-    startController: (keys) => {
-      const name = `controller-${++controllers}`;
-      note(`${name} leads`);
-      return startSimController({
-        name,
-        clock,
-        prng: prng.fork(name),
-        note,
-        gitea,
-        stream,
-        bucket,
-        facade,
-        backends: [
-          { backend: backends.pod, capacity: capacity.pod, timeoutMs: backendTimeoutMs },
-          { backend: backends.vm, capacity: capacity.vm, timeoutMs: backendTimeoutMs },
-        ],
-        keyRing: parseKeyRing(keys === "right" ? rightKey : wrongKey),
-        keyIds: [keys],
-        times: simTimes,
-      });
-    },
+    clusters,
+    hosts,
+    leadership,
+    facts,
+    moments,
+    troubles,
+    intrude: createIntruder({ clock, facade, facts, hosts, outrage }),
+    effects,
+    outrages,
+    outrage,
   };
 }

@@ -2,7 +2,7 @@ import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { Code, ConnectError, type Client, createClient, createRouterTransport } from "@connectrpc/connect";
 import { defaultTimes } from "../../controller/assignment/times.ts";
 import { type Core, createCore } from "../../controller/core.ts";
-import type { CorePorts } from "../../controller/core-ports.ts";
+import type { CorePorts, CoreSettings } from "../../controller/core-ports.ts";
 import { createRunnerService } from "../../controller/facade/runner-service.ts";
 import { createTroubleBoard } from "../../controller/health/troubles.ts";
 import { fromGitea } from "../../controller/protocol/errors.ts";
@@ -23,7 +23,7 @@ import { createFakeQueue, type FakeQueue } from "../fakes/fake-queue.ts";
 import { createFakeRecordStore, type FakeRecordStore } from "../fakes/fake-record-store.ts";
 import { createFakeReportStore } from "../fakes/fake-report-store.ts";
 import { createRecordingLogger, type RecordingLogger } from "../fakes/recording-logger.ts";
-import { testTrustDomain } from "./builders.ts";
+import { anExecutorMetadata, testTrustDomain } from "./builders.ts";
 import { type CallerInit, callerHeaders, keyRing, withHeaders } from "./facade-under-test.ts";
 
 export type CoreUnderTest = {
@@ -41,7 +41,7 @@ export type CoreUnderTest = {
 };
 
 /** The whole core between fakes, with one backend for Pods. */
-export function createCoreUnderTest(): CoreUnderTest {
+export function createCoreUnderTest(ports: Partial<CorePorts> = {}): CoreUnderTest {
   const clock = createFakeClock();
   const log = createRecordingLogger();
   const model = createGiteaModel(() => clock.now());
@@ -51,15 +51,9 @@ export function createCoreUnderTest(): CoreUnderTest {
   let nonces = 0;
   let updates = 0;
   const core = createCore(
+    { ...coreSettings, times: defaultTimes },
     {
-      owner: "8f14e45f-ceea-467f-a0e6-c4e8e1c8a1b2",
-      keyRing,
-      facade: { url: "https://facade.example.org:8443", spiffeId: "spiffe://example.org/controller" },
-      vmLabel: "vm",
-      times: defaultTimes,
-    },
-    {
-      gitea: giteaOf(model, () => void updates++),
+      gitea: registeredAt(model, () => void updates++),
       queue: {
         next: (...args) => queue.next(...args),
         remove: (...args) => queue.remove(...args),
@@ -91,7 +85,7 @@ export function createCoreUnderTest(): CoreUnderTest {
       reports: { ...createFakeReportStore(), sweep: async () => 0 },
       events: { publish: () => undefined },
       backends: [{ backend, capacity: 1, backlog: 1, timeoutMs: 14_400_000, run: untilAborted }],
-      read: (task) => readTask({ trustDomain: testTrustDomain, allowForksOnPods: false }, task),
+      read: readAnyTask,
       // Compression would take the machine's own time.
       compress: async (task) => toBinary(TaskSchema, task),
       decompress: async (bytes) => fromBinary(TaskSchema, bytes),
@@ -101,6 +95,7 @@ export function createCoreUnderTest(): CoreUnderTest {
       clock,
       random: () => 0.5,
       log,
+      ...ports,
     },
   );
   return {
@@ -112,24 +107,40 @@ export function createCoreUnderTest(): CoreUnderTest {
     backend,
     clock,
     log,
-    client: (init) => {
-      const service = createRunnerService({
-        ...core.facade,
-        peerOf: () => ({ ok: true, id: init.peer }),
-        onOver: () => undefined,
-        onWork: () => undefined,
-      });
-      const transport = createRouterTransport((router) => router.service(RunnerService, service), {
-        transport: { interceptors: [withHeaders(callerHeaders(init))] },
-      });
-      return createClient(RunnerService, transport);
-    },
+    client: (init) => executorOf(core, init),
   };
 }
 
+export const coreSettings: Omit<CoreSettings, "times"> = {
+  owner: anExecutorMetadata().owner,
+  keyRing,
+  facade: { url: "https://facade.example.org:8443", spiffeId: "spiffe://example.org/controller" },
+  vmLabel: "vm",
+};
+
+export const readAnyTask: CorePorts["read"] = (task) =>
+  readTask({ trustDomain: testTrustDomain, allowForksOnPods: false }, task);
+
+/** An executor's calls of a core's facade, without a network. */
+export function executorOf(
+  core: Core,
+  init: CallerInit & { readonly peer: string },
+): Client<typeof RunnerService> {
+  const service = createRunnerService({
+    ...core.facade,
+    peerOf: () => ({ ok: true, id: init.peer }),
+    onOver: () => undefined,
+    onWork: () => undefined,
+  });
+  const transport = createRouterTransport((router) => router.service(RunnerService, service), {
+    transport: { interceptors: [withHeaders(callerHeaders(init))] },
+  });
+  return createClient(RunnerService, transport);
+}
+
 /** Gitea's answers to one registered runner, never at once. */
-function giteaOf(model: GiteaModel, onUpdate: () => void): CorePorts["gitea"] {
-  const runner = model.addRunner();
+export function registeredAt(model: GiteaModel, onUpdate: () => void = () => undefined): CorePorts["gitea"] {
+  const runner = model.runners[0] ?? model.addRunner();
   const answer = async <T>(doing: string, effect: () => T): Promise<T> => {
     await Promise.resolve();
     try {
@@ -160,7 +171,7 @@ function giteaOf(model: GiteaModel, onUpdate: () => void): CorePorts["gitea"] {
   };
 }
 
-function untilAborted(signal: AbortSignal): Promise<void> {
+export function untilAborted(signal: AbortSignal): Promise<void> {
   return new Promise((_resolve, reject) => {
     signal.addEventListener("abort", () => {
       reject(signal.reason as Error);

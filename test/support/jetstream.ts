@@ -64,9 +64,14 @@ export function useJetStream(nats: NatsUnderTest) {
   return {
     connect,
     open: async (
-      overrides: { readonly ackWaitMs?: number; readonly capacity?: number; readonly create?: boolean } = {},
+      overrides: {
+        readonly ackWaitMs?: number;
+        readonly duplicateWindowMs?: number;
+        readonly capacity?: number;
+        readonly create?: boolean;
+      } = {},
     ): Promise<JetStreamUnderTest> => {
-      const { ackWaitMs = 60_000, capacity = 4, create = true } = overrides;
+      const { capacity = 4, create = true, ...times } = overrides;
       const log = createRecordingLogger();
       const link = await connect(log);
       const stream = `TEST_${++number}`;
@@ -74,7 +79,7 @@ export function useJetStream(nats: NatsUnderTest) {
         stream,
         subjectBase: `test.${number}`,
         capacity: { pod: capacity, vm: capacity },
-        times: { ...defaultStreamTimes, ackWaitMs },
+        times: { ...defaultStreamTimes, ...times },
       };
       if (create) await createStreams(link, wantedStreams(settings), soon());
       return {

@@ -14,6 +14,7 @@ import { type Assignments, createAssignments } from "../../controller/lifecycle/
 import { createKeyedQueue, type KeyedQueue } from "../../controller/platform/keyed-queue.ts";
 import { createSlots, type Slots } from "../../controller/slots/slots.ts";
 import { type BackendWorker, createBackendWorker } from "../../controller/worker/backend-worker.ts";
+import type { UnreadableMessage } from "../../controller/worker/delivery.ts";
 import { createFakeBackend, type FakeBackend, type FakeBackendWorld } from "../fakes/fake-backend.ts";
 import { createFakeClock, type FakeClock, settle } from "../fakes/fake-clock.ts";
 import { createFakeLogs, type FakeLogs } from "../fakes/fake-logs.ts";
@@ -41,6 +42,10 @@ export type LaneUnderTest = {
   readonly log: RecordingLogger;
   /** The ids of messages that need a key which we lack, once for each delivery. */
   readonly unknownKeys: readonly string[];
+  /** The messages that nobody can read and that name a task without a record. */
+  readonly unreadable: readonly UnreadableMessage[];
+  /** Hearing of the next one of these fails. */
+  failNextUnreadable(error: Error): void;
   /** Starts the named loops, or all; ends with `stop`. */
   run(...names: readonly LoopName[]): void;
   stop(): Promise<void>;
@@ -96,6 +101,8 @@ export function createLaneUnderTest(options: LaneUnderTestOptions = {}): LaneUnd
   const logs = createFakeLogs();
   const logLanes = createKeyedQueue();
   const unknownKeys: string[] = [];
+  const unreadable: UnreadableMessage[] = [];
+  const unreadableFailures: Error[] = [];
   const worker = createBackendWorker({
     backend,
     timeoutMs,
@@ -119,6 +126,11 @@ export function createLaneUnderTest(options: LaneUnderTestOptions = {}): LaneUnd
     },
     newNonce: () => randomBytes(16).toString("hex"),
     onUnknownKey: (_, id) => void unknownKeys.push(id),
+    onUnreadable: async (message) => {
+      const failure = unreadableFailures.shift();
+      if (failure !== undefined) throw failure;
+      unreadable.push(message);
+    },
     times: { ...defaultTimes, ...options.times },
     clock,
     random: () => 0.4,
@@ -154,6 +166,8 @@ export function createLaneUnderTest(options: LaneUnderTestOptions = {}): LaneUnd
     clock,
     log,
     unknownKeys,
+    unreadable,
+    failNextUnreadable: (error) => void unreadableFailures.push(error),
     run: (...names) => {
       const wanted = names.length === 0 ? (Object.keys(loops) as LoopName[]) : names;
       for (const name of wanted) running.push(worker[loops[name]](stopping.signal));

@@ -11,6 +11,7 @@ import {
   type StoredChange,
 } from "../../controller/lifecycle/assignments.ts";
 import { createHearing, type Hearing } from "../../controller/lifecycle/hearing.ts";
+import type { ExecutorDeed } from "../../controller/lifecycle/perform.ts";
 import { createReconciler, type Reconciler } from "../../controller/lifecycle/reconciler.ts";
 import { createSlots, type Slots } from "../../controller/slots/slots.ts";
 import { createFakeBackend, type FakeBackend, type FakeBackendWorld } from "../fakes/fake-backend.ts";
@@ -36,6 +37,8 @@ export type ReconcilerUnderTest = {
   readonly clock: FakeClock;
   readonly log: RecordingLogger;
   readonly changes: readonly StoredChange[];
+  /** What was told of as done to executors. */
+  readonly deeds: readonly ExecutorDeed[];
   /** The messages and reports that were removed, in order with "record". */
   readonly removed: readonly string[];
   failRemoval(what: "message" | "reports", error: Error): void;
@@ -70,6 +73,7 @@ export function createReconcilerUnderTest(options: ReconcilerUnderTestOptions = 
   });
   const log = createRecordingLogger();
   const changes: StoredChange[] = [];
+  const deeds: ExecutorDeed[] = [];
   const removed: string[] = [];
   const failures: { readonly what: string; readonly error: Error }[] = [];
   const assignments = createAssignments({
@@ -99,6 +103,7 @@ export function createReconcilerUnderTest(options: ReconcilerUnderTestOptions = 
     hearing,
     removeMessage: (sequence, id) => removal("message", `${id} ${sequence}`),
     removeReports: (id) => removal("reports", id),
+    onExecutor: (deed) => void deeds.push(deed),
     maxLifeMs: options.maxLifeMs ?? 4 * 3_600_000,
     times: { ...defaultTimes, ...options.times },
     clock,
@@ -117,6 +122,7 @@ export function createReconcilerUnderTest(options: ReconcilerUnderTestOptions = 
     clock,
     log,
     changes,
+    deeds,
     removed,
     failRemoval: (what, error) => void failures.push({ what, error }),
     pass: () => reconciler.pass(never),

@@ -5,7 +5,7 @@ import { failureReasons } from "../../../controller/assignment/failure-reasons.t
 import { phaseNames } from "../../../controller/assignment/record.ts";
 import { backendKinds } from "../../../controller/assignment/backend-kind.ts";
 import { eventNames } from "../../../controller/events/event-name.ts";
-import { type AssignmentEvent, encodeEvent } from "../../../controller/events/event.ts";
+import { aboutOf, type AssignmentEvent, encodeEvent } from "../../../controller/events/event.ts";
 import { historyOf } from "../../../controller/events/stored-event.ts";
 import { anyEvidence } from "../../support/any-evidence.ts";
 import { anAssignment, testStart } from "../../support/builders.ts";
@@ -58,6 +58,17 @@ describe("event", () => {
     );
   });
 
+  it("may be a backend's, and stands in that one's history", () => {
+    const event = { backend: "vm", event: "circuit_opened", reason: "quota", evidence: "0 left" } as const;
+    assert.deepEqual([aboutOf(event), aboutOf({ ...event, assignment })], ["vm", assignment]);
+    const encoded = encodeEvent(event, stamp);
+    assert.deepEqual(JSON.parse(encoded), { v: 1, at: testStart, ...event, controller: "controller-0" });
+    const messages = [{ data: Buffer.from(encoded), id: "" }, stored({ ...event, assignment })];
+    const { events, unreadable } = historyOf("vm", messages);
+    assert.deepEqual([events.length, unreadable], [1, 1], "a job's event is not the backend's");
+    assert.equal(historyOf("pod", messages).events.length, 0);
+  });
+
   it("has no place for what hangs on the same object", () => {
     const planted = ["payload", "capability", "token", "spiffeId", "compressedTask", "environment", "record"];
     const secrets = Object.fromEntries(planted.map((field) => [field, `planted ${field}`]));
@@ -102,6 +113,8 @@ describe("history of an assignment", () => {
       message([1]),
       message({ v: 1, at: -1, assignment, event: "acked" }),
       message({ v: 1, at: 1, assignment }),
+      message({ v: 1, at: 1, event: "acked" }),
+      message({ v: 1, at: 1, event: "circuit_closed", backend: "pod" }),
       stored({ assignment: anAssignment({ taskId: 43n }).id, backend: "pod", event: "acked" }),
     ];
     const { events, unreadable } = historyOf(assignment, [...others, good]);

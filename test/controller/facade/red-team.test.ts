@@ -126,14 +126,17 @@ describe("an attack on the facade", () => {
     return createClient(RunnerService, transport);
   }
 
-  /** Everything that an executor may do, done to the victim's task; how each ended. */
-  async function tryAll(client: Client<typeof RunnerService>): Promise<readonly string[]> {
+  /**
+   * Everything that an executor may do, done to the victim's task; how each ended. Each on a connection of its own: the first
+   * refusal ends its session soon, and what is still tried there may meet that end instead of a refusal.
+   */
+  async function tryAll(connected: () => Client<typeof RunnerService>): Promise<readonly string[]> {
     const { taskId } = victim;
     const calls = [
-      () => client.declare({ labels: ["self-hosted", "pod"] }),
-      () => client.fetchTask({}),
-      () => client.updateTask({ state: { id: taskId, result: Result.SUCCESS } }),
-      () => client.updateLog({ taskId, index: 0n, rows: [{ content: "owned" }] }),
+      () => connected().declare({ labels: ["self-hosted", "pod"] }),
+      () => connected().fetchTask({}),
+      () => connected().updateTask({ state: { id: taskId, result: Result.SUCCESS } }),
+      () => connected().updateLog({ taskId, index: 0n, rows: [{ content: "owned" }] }),
     ];
     const outcomes: string[] = [];
     for (const call of calls) {
@@ -177,14 +180,14 @@ describe("an attack on the facade", () => {
     it(`with ${what} and the victim's capability gets nothing, and the job goes on`, async () => {
       const from = issuer === undefined ? ca : issuer === "stranger" ? stranger : federated;
       const leaf = await issueLeaf(from, spiffeId, options());
-      allRefused(await tryAll(connect(leaf)));
+      allRefused(await tryAll(() => connect(leaf)));
       assert.ok(refusals.length + facade.refused.length > 0, "nobody was told");
       await untouched();
     });
   }
 
   it("without a certificate and with the victim's capability gets nothing, and the job goes on", async () => {
-    allRefused(await tryAll(connect(undefined)));
+    allRefused(await tryAll(() => connect(undefined)));
     assert.deepEqual(new Set(refusals.map(({ kind }) => kind)), new Set(["no-certificate"]));
     await untouched();
   });
@@ -206,25 +209,31 @@ describe("an attack on the facade", () => {
   ];
   for (const [what, init] of capabilities) {
     it(`with the victim's own SVID and ${what} gets nothing, and the job goes on`, async () => {
-      allRefused(await tryAll(connect(await issueLeaf(ca, spiffeId), init)));
+      const leaf = await issueLeaf(ca, spiffeId);
+      allRefused(await tryAll(() => connect(leaf, init)));
       assert.deepEqual(new Set(facade.refused.map(({ kind }) => kind)), new Set(["capability"]));
       await untouched();
     });
   }
 
   it("by a second instance of the victim's own attempt ends that instance, and the job goes on", async () => {
-    const second = connect(await issueLeaf(ca, spiffeId), { instance: "bootstrap-instance-2" });
+    const leaf = await issueLeaf(ca, spiffeId);
+    const second = () => connect(leaf, { instance: "bootstrap-instance-2" });
     assert.deepEqual(new Set(await tryAll(second)), new Set(["Unauthenticated"]));
     assert.deepEqual(new Set(facade.refused.map(({ kind }) => kind)), new Set(["superseded"]));
     await untouched();
   });
 
-  for (const [what, attempt] of [
-    ["an older attempt", anAttempt()],
-    ["the current attempt's number and another nonce", anAttempt({ number: 2, nonce: "f".repeat(32) })],
-    ["the next attempt, which has not begun", anAttempt({ number: 3 })],
+  for (const [what, attempt, code] of [
+    ["an older attempt", anAttempt(), Code.Unauthenticated],
+    [
+      "the current attempt's number and another nonce",
+      anAttempt({ number: 2, nonce: "f".repeat(32) }),
+      Code.Unauthenticated,
+    ],
+    ["a later attempt than the record knows of", anAttempt({ number: 3 }), Code.Unavailable],
   ] as const)
-    it(`by ${what} with a good capability is refused for good, and the current one goes on`, async () => {
+    it(`by ${what} with a good capability is answered ${Code[code]}, and the current one goes on`, async () => {
       const job = anAssignment({ taskId: 44n });
       await facade.started(job);
       await facade.apply(lost(anAttempt()), job);
@@ -233,7 +242,7 @@ describe("an attack on the facade", () => {
       const old = connect(leaf, { assignment: job, attempt });
       await assert.rejects(
         old.updateTask({ state: { id: job.taskId, result: Result.SUCCESS } }),
-        (error) => ConnectError.from(error).code === Code.Unauthenticated,
+        (error) => ConnectError.from(error).code === code,
       );
       const current = connect(leaf, { assignment: job, attempt: anAttempt({ number: 2 }) });
       assert.equal((await current.fetchTask({})).task?.id, job.taskId);

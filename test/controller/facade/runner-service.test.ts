@@ -85,7 +85,8 @@ describe("the facade's service", () => {
 
     it("refuses Declare to callers that it does not admit", async () => {
       await refused(facade.client({ peer: "spiffe://example.org/x" }).declare({}), Code.PermissionDenied);
-      await refused(facade.client({ attempt: anAttempt({ number: 2 }) }).declare({}), Code.Unauthenticated);
+      const nonce = "f".repeat(32);
+      await refused(facade.client({ attempt: anAttempt({ nonce }) }).declare({}), Code.Unauthenticated);
     });
   });
 
@@ -158,6 +159,22 @@ describe("the facade's service", () => {
       const { logRows } = await withLogRows((options) => beat(client, options));
       assert.equal(logRows, "0");
       assert.equal(facade.gitea.calls.includes("storedRows"), false);
+    });
+
+    it("counts a row of ours that is on its way to Gitea", async () => {
+      await facade.apply({ type: "rows_begun" });
+      facade.gitea.rows = 3;
+      const arrived = Promise.withResolvers<void>();
+      const writing = facade.options.logLanes.run(assignment.id, async () => {
+        await arrived.promise;
+        facade.gitea.rows = 4;
+      });
+      const claiming = withLogRows((options) => beat(client, options));
+      for (let i = 0; i < 5; i++) await settle();
+      assert.deepEqual(facade.gitea.calls, []);
+      arrived.resolve();
+      await writing;
+      assert.equal((await claiming).logRows, "4");
     });
 
     it("waits for Gitea when it has to ask how many rows there are", async () => {
@@ -468,6 +485,20 @@ describe("the facade's service", () => {
     assert.equal(JSON.stringify(call).includes(anAttempt().nonce), false);
   });
 
+  it("hears an executor whose capability no key verifies, if it has its job's SVID: the keys may be wrong for a while", async () => {
+    const bad = `1.${anAttempt().nonce}.${"A".repeat(43)}`;
+    const earlier = facade.heard.length;
+    for (const caller of [
+      { capability: bad, peer: "spiffe://example.org/x" },
+      { capability: bad, peer: "" },
+      { attempt: anAttempt({ number: 2 }) },
+    ])
+      await assert.rejects(facade.client(caller).updateTask({ state: { id: taskId } }));
+    assert.equal(facade.heard.length, earlier);
+    await assert.rejects(facade.client({ capability: bad }).updateTask({ state: { id: taskId } }));
+    assert.deepEqual(facade.heard.slice(earlier), [assignment.id]);
+  });
+
   it("tells whether a refused caller has the SVID of the live assignment that it names", async () => {
     const bad = `1.${anAttempt().nonce}.${"A".repeat(43)}`;
     const unknown = anAssignment({ taskId: 77n });
@@ -476,7 +507,7 @@ describe("the facade's service", () => {
       [{ capability: bad, peer: "spiffe://example.org/x" }, undefined],
       [{ capability: bad, peer: "" }, undefined],
       [{ capability: bad, assignmentId: unknown.id }, undefined],
-      [{ attempt: anAttempt({ number: 2 }) }, assignment.id],
+      [{ attempt: anAttempt({ nonce: "f".repeat(32) }) }, assignment.id],
     ] as const;
     for (const [caller] of cases) await assert.rejects(facade.client(caller).fetchTask({}));
     assert.deepEqual(

@@ -57,6 +57,13 @@ describe("our client of Gitea", () => {
     assert.ok(job.task !== undefined);
   });
 
+  it("takes a task with 20 MB of event", async () => {
+    const { client } = aClient();
+    const message = "x".repeat(20 * 1024 * 1024);
+    gitea.addJob({ runsOn: ["pod"], context: { event: { message } } });
+    assert.deepEqual((await client.fetchTask(0n)).task?.context?.["event"], { message });
+  });
+
   it("gives up a FetchTask after its own deadline, which Gitea hears of, so that the job is not lost", async () => {
     // Long enough for a busy machine to send it.
     const { client, runner } = aClient({ fetchTimeoutMs: 1_000 });

@@ -5,6 +5,7 @@ import type { AssignmentEvent } from "../../../controller/assignment/event.ts";
 import { defaultTimes as times } from "../../../controller/assignment/times.ts";
 import { type Assignments, createAssignments } from "../../../controller/lifecycle/assignments.ts";
 import { type CompareStream, createCompareStream } from "../../../controller/lifecycle/compare-stream.ts";
+import type { SealedMessage } from "../../../controller/lifecycle/sealed-messages.ts";
 import { createFakeClock, type FakeClock } from "../../fakes/fake-clock.ts";
 import { createFakeRecordStore, type FakeRecordStore } from "../../fakes/fake-record-store.ts";
 import { createFakeStream, type FakeStream } from "../../fakes/fake-stream.ts";
@@ -27,13 +28,16 @@ describe("comparing the stream with what waits", () => {
   let assignments: Assignments;
   let log: RecordingLogger;
   let compare: CompareStream;
+  let sealed: SealedMessage[];
   beforeEach(() => {
     clock = createFakeClock();
     store = createFakeRecordStore();
     stream = createFakeStream();
     log = createRecordingLogger();
     assignments = createAssignments({ store, clock });
-    compare = createCompareStream({ queue: stream, assignments, times, clock, log });
+    sealed = [];
+    const onSealed = (message: SealedMessage) => void sealed.push(message);
+    compare = createCompareStream({ queue: stream, assignments, onSealed, times, clock, log });
   });
   const pass = () => compare.pass(never);
   const recordOf = ({ id }: Assignment) => assignments.get(id)?.record;
@@ -77,6 +81,21 @@ describe("comparing the stream with what waits", () => {
       assert.equal(called("publish"), published);
       assert.equal(stream.messages.size, 1);
     });
+
+  it("I10 notices a lost message though another one has taken its sequence", async () => {
+    const third = anAssignment({ taskId: 44n });
+    await fetched(first);
+    await fetched(second);
+    await pass();
+    stream.loseTail(2);
+    await fetched(third);
+    for (let i = 0; i < 2; i++) await pass();
+    assert.equal(stream.messages.size, 3);
+    assert.deepEqual(stream.messages.get(recordOf(second)?.sequence ?? 0), {
+      kind: "assignment",
+      ...taskOf(second),
+    });
+  });
 
   it("I10 stores it anew also while its executor is on its way", async () => {
     await fetched(first);
@@ -181,6 +200,7 @@ describe("comparing the stream with what waits", () => {
     assert.equal(recordOf(second)?.phase.name, "queued");
     assert.equal(recordOf(second)?.sequence, 2);
     assert.equal(stream.messages.size, 4, "what cannot be read is the worker's");
+    assert.deepEqual(sealed, [{ sequence: 3, assignmentId: "gitea-task-77" }]);
   });
 
   it("lets one that cannot be taken in stop no other, and tries it again", async () => {

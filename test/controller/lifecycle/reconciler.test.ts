@@ -192,7 +192,7 @@ describe("the reconciler", () => {
     const one = await claimed();
     await one.apply(id, reported);
     await one.pass();
-    await during(one, times.cancelGraceMs - times.reconcileMs);
+    await during(one, times.resultGraceMs - times.reconcileMs);
     assert.deepEqual(backendCalls(one), []);
     await during(one, times.reconcileMs);
     assert.deepEqual(one.backend.called("kill"), [one.name]);
@@ -445,6 +445,11 @@ describe("the reconciler", () => {
     assert.deepEqual([...one.reconciler.lingering()], [one.name]);
     assert.deepEqual(one.slots.held(), []);
     assert.equal(one.errors().filter((line) => line.startsWith("executor lingers")).length, 1);
+    const deed = { event: "executor_lingers", assignment: id, executor: one.name } as const;
+    assert.deepEqual(
+      one.deeds.filter(({ event }) => event === "executor_lingers"),
+      [deed],
+    );
     assert.equal(one.phase(id), "finished", "its record stays as long as it does");
     one.backend.vanish(one.name);
     await passes(one, 2);

@@ -44,7 +44,7 @@ function leftBehind(options: Partial<RecoverOptions> = {}) {
   const slots = { pod: new Set<string>(), vm: new Set<string>() };
   const log = createRecordingLogger();
   const assignments = createAssignments({ store, clock });
-  const invalid: { readonly key: string; readonly reason: string }[] = [];
+  const invalid: { readonly key: string }[] = [];
   const all: RecoverOptions = {
     records: { list: async () => ({ ...(await store.list()), invalid }) },
     backends: [
@@ -136,23 +136,25 @@ describe("recovering", () => {
     assert.equal(left.recordOf(onVm)?.phase.name, "adopted");
   });
 
-  it("starts though a record cannot be read: leaves its message and its executor, and says which record", async () => {
+  it("I4 takes a record that cannot be read for lost: its executor is adopted, its message taken in", async () => {
     const left = leftBehind();
-    const fine = anAssignment({ taskId: 2n });
-    left.invalid.push({ key: id, reason: "it is not JSON" });
+    const [waiting, nothingLeft] = [anAssignment({ taskId: 2n }), anAssignment({ taskId: 3n })];
+    for (const { id: key } of [assignment, waiting, nothingLeft]) left.invalid.push({ key });
     left.stream.put(messageOf(assignment));
-    left.stream.put(messageOf(fine));
+    left.stream.put(messageOf(waiting));
     await left.executor(assignment);
-    await left.recovered();
-    assert.equal(left.recordOf(assignment), undefined);
-    assert.notEqual(left.recordOf(fine), undefined);
+    const { unreadable } = await left.recovered();
+    assert.equal(left.recordOf(assignment)?.phase.name, "adopted");
+    assert.equal(left.recordOf(waiting)?.phase.name, "queued");
+    assert.deepEqual(left.slots.pod, new Set([id]));
     assert.equal(left.stream.messages.size, 2);
-    assert.deepEqual(left.log.lines[0]?.fields, { key: id, reason: "it is not JSON" });
-    assert.deepEqual(left.slots.pod, new Set([id]), "what lives has a slot");
+    assert.deepEqual([...left.store.stored.keys()].toSorted(), [waiting.id, id], "a record of nothing");
+    assert.deepEqual(unreadable, new Set([id, waiting.id, nothingLeft.id]), "what may name a stored report");
   });
 
   it("leaves what is no assignment, what it cannot decrypt, and what conflicts with a record, to the worker", async () => {
-    const left = leftBehind();
+    const sealed: unknown[] = [];
+    const left = leftBehind({ onSealed: (message) => void sealed.push(message) });
     const claimed = anAssignment({ taskId: 43n });
     left.store.overwrite(aRecord());
     left.store.overwrite({ ...inPhase("claimed"), assignment: claimed });
@@ -161,6 +163,7 @@ describe("recovering", () => {
     left.stream.put(messageOf(anAssignment({ jobKey: "deploy" })));
     left.stream.put(messageOf({ ...claimed, jobKey: "deploy" }));
     assert.deepEqual(await left.recovered(), { scannedTo: 4, undecryptable: 1, unreadable: new Set() });
+    assert.deepEqual(sealed, [{ sequence: 2, assignmentId: "gitea-task-77" }]);
     assert.equal(left.stream.messages.size, 4);
     assert.deepEqual(left.recordOf(assignment), aRecord());
     assert.equal(left.taskOf(assignment), undefined);
@@ -237,7 +240,7 @@ describe("recovering", () => {
       const [known, running] = [anAssignment({ taskId: 1n }), anAssignment({ taskId: 2n })];
       left.store.overwrite(aRecord({ assignment: known }));
       await left.executor(running);
-      left.invalid.push({ key: "gitea-task-3", reason: "it is not JSON" });
+      left.invalid.push({ key: "gitea-task-3" });
       for (const one of [known.id, running.id, "gitea-task-3", "gitea-task-4"])
         left.stream.put(unreadable(one));
       left.stream.put({ kind: "invalid", reason: "it is not an envelope" });

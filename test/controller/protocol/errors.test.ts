@@ -41,6 +41,8 @@ describe("errors of Gitea", () => {
     assert.equal(answered(new ConnectError("reset", Code.Aborted)), false);
     assert.equal(answered(new ConnectError("HTTP 502", Code.Unavailable)), false);
     assert.equal(answered(new TypeError("fetch failed")), false);
+    for (const page of ["HTTP 500", "HTTP 302", "unsupported content type text/html"])
+      assert.equal(answered(new ConnectError(page, Code.Unknown)), false, page);
   });
 
   it("say what was tried, and keep the cause", () => {

@@ -9,8 +9,8 @@ import { aPullRequest, anAssignment, aTaskContext, testTrustDomain } from "../..
 
 const policy = { trustDomain: testTrustDomain, allowForksOnPods: false };
 
-function workflow(runsOn: string): string {
-  return `on: push\njobs:\n  build:\n    runs-on: ${runsOn}\n    steps:\n      - run: echo\n`;
+function workflow(written: string): string {
+  return `on: push\njobs:\n  build:\n    runs-on: ${written}\n    steps:\n      - run: echo\n`;
 }
 
 function read(payload: string | undefined, changes: Record<string, unknown> = {}, id = 42n): TaskReading {
@@ -23,7 +23,7 @@ function refusal(reading: TaskReading): string {
   return reading.ok ? assert.fail("it was accepted") : describeFailure(reading.failure);
 }
 
-const labels = (payload: string) => runsOnOf(Buffer.from(payload));
+const runsOn = (payload: string) => runsOnOf(Buffer.from(payload));
 
 describe("reading a task", () => {
   it("makes an assignment of runs-on and context", () => {
@@ -39,22 +39,33 @@ describe("reading a task", () => {
     ["[]", []],
     ["[self-hosted, 42, [pod], null]", ["self-hosted"]],
     ['"${{ needs.x.outputs.y }}"', ["${{ needs.x.outputs.y }}"]],
-    ["42", undefined],
-    ["{group: big}", undefined],
-    ["{labels: {labels: pod}}", undefined],
-    ["&a {labels: *a}", undefined],
-    ["null", undefined],
+    ["42", []],
+    ["{group: big}", []],
+    ["{labels: {labels: pod}}", []],
+    ["&a {labels: *a}", []],
+    ["null", []],
   ] as const)
     it(`reads runs-on: ${written.trim()}`, () => {
-      assert.deepEqual(labels(workflow(written)), expected);
+      assert.deepEqual(runsOn(workflow(written)), { ok: true, labels: expected });
     });
 
-  it("has no runs-on where there is none, or more than one job", () => {
-    assert.equal(labels("on: push\njobs:\n  build:\n    steps: []\n"), undefined);
-    assert.equal(labels("jobs:\n  a: {runs-on: pod}\n  b: {runs-on: pod}\n"), undefined);
-    assert.equal(labels("jobs: []"), undefined);
-    assert.equal(runsOnOf(undefined), undefined);
+  it("has no label where the job has no runs-on", () => {
+    for (const payload of ["on: push\njobs:\n  build:\n    steps: []\n", "jobs: {build: null}"])
+      assert.deepEqual(runsOn(payload), { ok: true, labels: [] });
   });
+
+  for (const [payload, why] of [
+    [undefined, "it is empty"],
+    ["jobs: [}", "it is no YAML that can be read"],
+    ["jobs:\n  a: {runs-on: pod}\n  b: {runs-on: pod}\n", "it has 2 jobs, a task has one"],
+    ["jobs:\n  a: {runs-on: pod}\n  b:\n", "it has 2 jobs, a task has one"],
+    ["jobs: []", "it has 0 jobs, a task has one"],
+    ["on: push", "it has 0 jobs, a task has one"],
+    ["just words", "it has 0 jobs, a task has one"],
+  ] as const)
+    it(`refuses what is no workflow with one job: ${why}`, () => {
+      assert.equal(refusal(read(payload)), `bad_workflow: the workflow: ${why}`);
+    });
 
   it("refuses what names no backend, saying what was asked", () => {
     assert.equal(refusal(read(workflow("pod"))), 'labels: runs-on: [pod] lacks "self-hosted"');
@@ -68,7 +79,6 @@ describe("reading a task", () => {
       "labels: runs-on: [self-hosted, ${{ vars.X }}] names no backend",
     );
     assert.match(refusal(read("jobs: {build: {}}")), /lacks "self-hosted"/);
-    assert.match(refusal(read(undefined)), /lacks "self-hosted"/);
   });
 
   it("refuses a context without what an identity needs, by the field's name", () => {
@@ -167,7 +177,7 @@ describe("reading a task", () => {
     const warnings: unknown[] = [];
     process.emitWarning = (warning: unknown) => void warnings.push(warning);
     try {
-      labels(`${workflow("[self-hosted, pod]")}    env:\n      A: !secret zq7Pw3\n      ? [a]\n      : b\n`);
+      runsOn(`${workflow("[self-hosted, pod]")}    env:\n      A: !secret zq7Pw3\n      ? [a]\n      : b\n`);
     } finally {
       process.emitWarning = emitWarning;
     }

@@ -66,7 +66,14 @@ describe("a record as it is stored", () => {
     const record: AssignmentRecord = aRecord({
       assignment: anAssignment({ taskId: 9_223_372_036_854_775_807n, trust: "fork", backend: "vm" }),
       steps: [
-        { id: 0, result: "success", startedAt: "a", stoppedAt: "b", logIndex: 0, logLength: 5 },
+        {
+          id: 0,
+          result: "success",
+          startedAt: "0001-01-01T00:00:00.000Z",
+          stoppedAt: "9999-12-31T23:59:59.999Z",
+          logIndex: 0,
+          logLength: 5,
+        },
         { id: 1, logIndex: 5, logLength: 0 },
       ],
     });
@@ -133,7 +140,8 @@ describe("a record as it is stored", () => {
       /id and task id differ/,
     ],
     ["steps", undefined, /^record\.steps/],
-    ["attempts", { begun: 1, burnt: 0, lost: { reason: "bad luck", evidence: "" } }, /no reason of our list/],
+    ["steps", [{ id: 0, startedAt: "noon", logIndex: 0, logLength: 0 }], /^record\.steps\.0\.startedAt/],
+    ["attempts", { begun: 1, burnt: 0, lost: { reason: "bad luck", evidence: "" } }, /no name of a reason/],
     ["phase", { name: "finished", result: "failure", by: "somebody", at: 1 }, /^record\.phase\.by/],
   ] as const) {
     it(`is refused with a wrong ${what}, naming it`, () => {

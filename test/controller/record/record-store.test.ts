@@ -126,7 +126,7 @@ describe("the records", () => {
     const bucket = await link.nats.jetstream().views.kv(`${settings.stream}_STATE`, { bindOnly: true });
     await bucket.delete(id);
     assert.equal(await store.get(id, soon()), undefined);
-    assert.deepEqual(await store.list(soon()), { records: [], invalid: [] });
+    assert.deepEqual(await store.list(soon()), { records: [], invalid: [], setAside: [] });
     stored(await store.create(aRecord(), soon()));
   });
 
@@ -153,12 +153,71 @@ describe("the records", () => {
         { key: "gitea-task-7", reason: "it is not JSON" },
         { key: "gitea-task-8", reason: "it is another assignment's" },
       ],
+      setAside: [],
     });
     await assert.rejects(store.get("gitea-task-7", soon()), InvalidRecordError);
-    const seventh = aRecord({ assignment: anAssignment({ taskId: 7n }) });
-    await assert.rejects(store.create(seventh, soon()), InvalidRecordError);
     assert.deepEqual(await store.remove("gitea-task-7", undefined, soon()), { kind: "removed" });
-    stored(await store.create(seventh, soon()));
+  });
+
+  describe("where a value stands that is none", () => {
+    const ofTask = (taskId: number) => aRecord({ assignment: anAssignment({ taskId: BigInt(taskId) }) });
+    const open = async () => {
+      const { link, settings, records, log } = await jetStream.open();
+      const bucket = await link.nats.jetstream().views.kv(`${settings.stream}_STATE`, { bindOnly: true });
+      return { store: records(), other: records(), bucket, log };
+    };
+
+    it("are written in its place when they are created, and the value is kept beside them for a person", async () => {
+      const { store, bucket, log } = await open();
+      for (const garbage of ["hunter2", "hunter3"]) {
+        await bucket.put("gitea-task-7", garbage);
+        const created = stored(await store.create(ofTask(7), soon()));
+        const setAside = ["gitea-task-7.unreadable"];
+        assert.deepEqual(await store.list(soon()), { records: [created], invalid: [], setAside });
+        assert.equal((await bucket.get("gitea-task-7.unreadable"))?.string(), garbage);
+        stored(await store.update({ ...ofTask(7), rowsBegun: true }, created.revision, soon()));
+      }
+      assert.ok(log.lines.some(({ fields }) => fields["kept"] === "gitea-task-7.unreadable"));
+      assert.doesNotMatch(log.text(), /hunter/);
+      await bucket.delete("gitea-task-7.unreadable");
+      assert.deepEqual((await store.list(soon())).setAside, []);
+    });
+
+    it("are not changed: that may be a newer version's, and only who leads may put another in its place", async () => {
+      const { store, bucket } = await open();
+      const { revision } = stored(await store.create(ofTask(7), soon()));
+      await bucket.put("gitea-task-7", "hunter2");
+      await assert.rejects(
+        store.update({ ...ofTask(7), rowsBegun: true }, revision, soon()),
+        InvalidRecordError,
+      );
+      assert.equal((await bucket.get("gitea-task-7"))?.string(), "hunter2");
+    });
+
+    it("are created once, also when two controllers try at the same time", async () => {
+      const { store, other, bucket } = await open();
+      await bucket.put("gitea-task-7", "hunter2");
+      const outcomes = await Promise.all([store, other].map((one) => one.create(ofTask(7), soon())));
+      assert.deepEqual(outcomes.map(({ kind }) => kind).toSorted(), ["conflict", "stored"]);
+      const [{ revision } = { revision: 0 }] = (await store.list(soon())).records;
+      for (const outcome of outcomes)
+        assert.equal(
+          outcome.kind === "stored" ? outcome.stored.revision : outcome.current?.revision,
+          revision,
+        );
+    });
+
+    it("the last twenty are kept, and of each no more than a record can have", async () => {
+      const { store, bucket } = await open();
+      for (let task = 1; task <= 22; task++) {
+        await bucket.put(`gitea-task-${task}`, "g".repeat(task === 22 ? 900_000 : 10));
+        stored(await store.create(ofTask(task), soon()));
+      }
+      const { setAside } = await store.list(soon());
+      const wanted = Array.from({ length: 20 }, (_, index) => `gitea-task-${index + 3}.unreadable`);
+      assert.deepEqual(new Set(setAside), new Set(wanted));
+      assert.equal((await bucket.get("gitea-task-22.unreadable"))?.length, 64 * 1024);
+    });
   });
 
   it("are listed with what was written while they were", async () => {

@@ -14,7 +14,7 @@ describe("the history of attempts", () => {
   let history: AttemptHistory;
   beforeEach(() => {
     clock = createFakeClock();
-    history = createAttemptHistory({ callMs: 100 }, clock);
+    history = createAttemptHistory({ callMs: 100, absentMs: 30 }, clock);
   });
   const executor = (name: string, state: ExecutorState): Executor => ({
     name,
@@ -76,19 +76,31 @@ describe("the history of attempts", () => {
 
   it("expects an executor of a create with an open outcome for twice the time of a call", async () => {
     history.failed(id, "first", down, false);
-    assert.equal(history.mayCome(id), false);
+    assert.equal(history.mayBe(id, undefined), false);
     history.failed(id, "first", down, true);
     await clock.step(199);
-    assert.equal(history.mayCome(id), true);
+    assert.equal(history.mayBe(id, undefined), true);
     await clock.step(1);
-    assert.equal(history.mayCome(id), false);
+    assert.equal(history.mayBe(id, undefined), false);
+  });
+
+  it("counts with an executor that was there, until lists have lacked it for long", async () => {
+    history.saw(id, "first", running("first"));
+    assert.equal(history.mayBe(id, "first"), true);
+    assert.equal(history.mayBe(id, "second"), false, "that one was never there");
+    assert.equal(history.mayBe(id, undefined), false, "its attempt is lost");
+    history.saw(id, "first", undefined);
+    await clock.step(29);
+    assert.equal(history.mayBe(id, "first"), true);
+    await clock.step(1);
+    assert.equal(history.mayBe(id, "first"), false);
   });
 
   it("remembers nothing of assignments that are not known any more", () => {
     history.failed(id, "first", down, true);
     history.keep((known) => known === id);
-    assert.equal(history.mayCome(id), true);
+    assert.equal(history.mayBe(id, undefined), true);
     history.keep(() => false);
-    assert.equal(history.mayCome(id), false);
+    assert.equal(history.mayBe(id, undefined), false);
   });
 });

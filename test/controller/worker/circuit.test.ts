@@ -100,6 +100,22 @@ describe("the circuit breaker of a backend", () => {
     pass();
   });
 
+  it("tells once that it has opened, with the reason, and once that it has closed, whatever probes did", async () => {
+    const told: (string | undefined)[] = [];
+    circuit = createCircuit(clock, { retryMs }, (failure) => void told.push(failure?.reason));
+    pass().succeeded();
+    open();
+    circuit.failed(down);
+    await clock.step(retryMs);
+    pass().failed(down);
+    await clock.step(2 * retryMs);
+    pass()[Symbol.dispose]();
+    assert.deepEqual(told, ["backend_down"]);
+    pass().succeeded();
+    pass().succeeded();
+    assert.deepEqual(told, ["backend_down", undefined]);
+  });
+
   it("lets the next probe through when one came to no outcome", async () => {
     open();
     await clock.step(retryMs);

@@ -183,6 +183,22 @@ describe("processing a delivery", () => {
     assert.deepEqual(one.slots.held(), [id]);
   });
 
+  it("B-33 keeps the slot of an executor that was made just now, though a list that is older lacks it", async () => {
+    const one = started();
+    const old = await one.backend.list(never);
+    const list = one.backend.list.bind(one.backend);
+    one.backend.list = async () => old;
+    one.queue.publish(content);
+    await one.clock.step(0);
+    assert.equal(one.backend.called("create").length, 1);
+    assert.equal(one.events().at(-1), "backend_pending");
+    assert.deepEqual(one.slots.held(), [id]);
+    one.backend.list = list;
+    await one.clock.step(2_000);
+    assert.equal(one.events().at(-1), "backend_ready");
+    assert.equal(one.backend.called("create").length, 1);
+  });
+
   it("B-34 hands back after 2 s while the identity has no target, keeps the slot, and binds later", async () => {
     const one = started();
     one.backend.bindable = false;
@@ -225,6 +241,49 @@ describe("processing a delivery", () => {
     assert.match(errors(one).join("\n"), /message 1 .*the version 9 is unknown/);
     assert.deepEqual(one.events(), []);
     assert.deepEqual(one.slots.held(), []);
+  });
+
+  it("B-36 tells of the task that it names before it rejects it, unless that has a record", async () => {
+    const one = started();
+    one.queue.publish(content);
+    await one.clock.step(0);
+    const reason = "it was changed after it was sealed";
+    for (const assignmentId of [id, "gitea-task-43"])
+      one.queue.publish({ kind: "invalid", reason, assignmentId });
+    await one.clock.step(0);
+    assert.deepEqual(one.unreadable, [{ assignmentId: "gitea-task-43", reason }]);
+    assert.deepEqual(
+      one.queue.answers().map(({ sequence, word }) => [sequence, word]),
+      [
+        [2, "rejected"],
+        [3, "rejected"],
+      ],
+    );
+  });
+
+  it("B-36 holds on to one whose task cannot be told of, for a while and not for ever", async () => {
+    const one = started();
+    const message = {
+      kind: "invalid",
+      reason: "the version 9 is unknown",
+      assignmentId: "gitea-task-43",
+    } as const;
+    one.queue.publish(message);
+    one.failNextUnreadable(new Error("Gitea is away"));
+    await one.clock.step(0);
+    assert.deepEqual(one.queue.answers(), [{ sequence: 1, word: "again", ms: defaultTimes.retryMs }]);
+    await one.clock.step(defaultTimes.retryMs);
+    assert.equal(one.unreadable.length, 1);
+    one.queue.publish(message);
+    for (let i = 0; i < 30; i++) one.failNextUnreadable(new Error("Gitea does not take it"));
+    await one.clock.step(30 * defaultTimes.retryMs);
+    assert.equal(one.queue.deliveries(2), 20);
+    assert.deepEqual(one.queue.answers().at(-1), {
+      sequence: 2,
+      word: "rejected",
+      reason: "invalid assignment",
+    });
+    assert.equal(one.unreadable.length, 1);
   });
 
   it("B-36 rejects other content under a known id for good, and lets the known one go on", async () => {

@@ -90,6 +90,7 @@ describe("telling waiting jobs why they wait", () => {
   /** Its executor finds no room. */
   async function withoutRoom(): Promise<LaneUnderTest> {
     const one = lane();
+    await one.assignments.offer({ ...content, sequence: 1, isNew: true }, new AbortController().signal);
     one.run();
     await one.clock.step(0);
     one.backend.wait(one.executor(assignment), unschedulable);

@@ -217,6 +217,20 @@ describe("the worker's loop", () => {
       assert.equal(one.events().at(-1), "backend_ready");
     });
 
+    it("does so also while it is no assignment whose task cannot be told of", async () => {
+      const clock = createFakeClock();
+      const one = createLaneUnderTest({ capacity: 1, clock, queue: createFakeQueue(clock, 1) });
+      open.push(one);
+      one.failNextUnreadable(new Error("Gitea is away"));
+      one.queue.publish({ kind: "invalid", reason: "it is torn", assignmentId: "gitea-task-41" });
+      const content = aContent();
+      await one.assignments.offer({ ...content, sequence: one.queue.publish(content) }, never);
+      one.run("worker");
+      await clock.step(4_000);
+      assert.equal(one.queue.deliveries(1), 1);
+      assert.equal(one.phase(content.assignment), "starting 1");
+    });
+
     it("takes nothing from memory once the message is gone", async () => {
       const clock = createFakeClock();
       const one = createLaneUnderTest({ capacity: 2, clock, queue: createFakeQueue(clock, 1) });

@@ -1,0 +1,30 @@
+import { create } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { LogRowSchema } from "../proto/gen/runner/v1/runner_pb.ts";
+import type { CorePorts } from "./core-ports.ts";
+import { beat } from "./gitea/beat.ts";
+import { createReportEnd, storedRows } from "./gitea/report-end.ts";
+import { sendReport } from "./gitea/send-report.ts";
+
+export type GiteaCalls = ReturnType<typeof giteaCalls>;
+
+/** What the parts ask of Gitea, in their words. */
+export function giteaCalls({ gitea, clock }: Pick<CorePorts, "gitea" | "clock">) {
+  const reportEnd = createReportEnd({ gitea, clock });
+  return {
+    beat: (taskId: bigint, signal: AbortSignal) => beat(gitea, taskId, signal),
+    updateTask: ((request, signal) =>
+      gitea.updateTask(request, signal)) satisfies CorePorts["gitea"]["updateTask"],
+    updateLog: ((request, signal) =>
+      gitea.updateLog(request, signal)) satisfies CorePorts["gitea"]["updateLog"],
+    storedRows: async (taskId: bigint, signal: AbortSignal) =>
+      Number(await storedRows(gitea, taskId, signal)),
+    appendRow: (taskId: bigint, index: number, content: string, signal: AbortSignal) => {
+      const row = create(LogRowSchema, { time: timestampFromMs(clock.now()), content });
+      return gitea.updateLog({ taskId, index: BigInt(index), rows: [row] }, signal);
+    },
+    sendReport: (report: Parameters<typeof sendReport>[1], signal: AbortSignal) =>
+      sendReport(gitea, report, signal),
+    reportEnd,
+  };
+}

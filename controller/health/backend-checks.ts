@@ -1,0 +1,56 @@
+import type { Check } from "./health-server.ts";
+
+/** What one backend shows of itself, for checks and metrics. */
+export type BackendState = {
+  readonly backend: string;
+  /** Places that are taken. */
+  readonly used: number;
+  readonly capacity: number;
+  /** How long the oldest task has waited that has no place yet, in milliseconds; 0 if none waits. */
+  readonly waitingMs: number;
+  /** Why nothing is created; undefined if something is. */
+  readonly circuit: string | undefined;
+  /** Since its executors were listed, or were to be listed first, in milliseconds; undefined before that. */
+  readonly silentMs: number | undefined;
+  /** Executors that should be gone for long. */
+  readonly lingering: number;
+  /** Executors whose metadata cannot be read. */
+  readonly invalid: number;
+};
+
+/** Many times as long as the pause between two lists. */
+const silentAllowedMs = 60_000;
+
+/** What an operator should look at, a line for each backend and kind of trouble. */
+export function backendChecks(
+  names: readonly string[],
+  states: () => readonly BackendState[],
+): readonly Check[] {
+  return names.flatMap((name) => {
+    const check = (what: string, problem: (state: BackendState) => string | undefined): Check => ({
+      name: `${name} ${what}`,
+      problem: () => {
+        const state = states().find(({ backend }) => backend === name);
+        return state === undefined ? undefined : problem(state);
+      },
+    });
+    return [
+      check("circuit", ({ circuit }) => circuit),
+      check("backend", ({ silentMs }) => silence(silentMs)),
+      check("executors", ({ lingering, invalid }) => leftOver(lingering, invalid)),
+    ];
+  });
+}
+
+function silence(ms = 0): string | undefined {
+  if (ms < silentAllowedMs) return undefined;
+  return `its executors could not be listed for ${Math.round(ms / 1000)} s`;
+}
+
+function leftOver(lingering: number, invalid: number): string | undefined {
+  const parts = [
+    ...(lingering === 0 ? [] : [`${lingering} should be gone for long`]),
+    ...(invalid === 0 ? [] : [`${invalid} have metadata that cannot be read, and take places`]),
+  ];
+  return parts.length === 0 ? undefined : `${parts.join("; ")}: the log names them`;
+}
