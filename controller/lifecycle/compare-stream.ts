@@ -57,8 +57,8 @@ export type CompareStream = {
  */
 export function createCompareStream(options: CompareStreamOptions): CompareStream {
   const { queue, assignments, times, clock, log } = options;
-  /** At the last comparison after which nothing was missing: as long as nothing moves, nothing is looked up. */
-  let complete: StreamPosition | undefined;
+  /** At the last comparison at which nothing was missing, and when that was. */
+  let complete: { readonly at: StreamPosition; readonly since: number } | undefined;
   let scannedTo = 0;
   let created: string | undefined;
 
@@ -84,7 +84,16 @@ export function createCompareStream(options: CompareStreamOptions): CompareStrea
     await assignments.apply(id, { type: "queued_again", sequence: stored.sequence }, signal);
   };
 
-  /** False if one could not be seen to: the others are not to wait for it. */
+  /**
+   * As long as nothing moves, nothing is looked up; now and then it is nevertheless: a message that got lost with the
+   * end of the stream may have another one in its place.
+   */
+  const isComplete = (at: StreamPosition): boolean =>
+    complete !== undefined &&
+    samePosition(complete.at, at) &&
+    clock.now() - complete.since < looksEvery * times.compareStreamMs;
+
+  /** Whether it is there. One that could not be seen to keeps no other waiting. */
   const lookAt = async (id: string, sequence: number, signal: AbortSignal): Promise<boolean> => {
     try {
       if (await call((deadline) => queue.has(sequence, id, deadline), signal)) return true;
@@ -94,7 +103,7 @@ export function createCompareStream(options: CompareStreamOptions): CompareStrea
           await replace(id, deadline);
         });
       await call(work, signal);
-      return true;
+      return false;
     } catch (error) {
       if (signal.aborted) throw error;
       log.error({ assignment: id, error: describeError(error) }, "lost message is not stored anew yet");
@@ -138,13 +147,14 @@ export function createCompareStream(options: CompareStreamOptions): CompareStrea
     if ((created !== undefined && created !== at.created) || at.lastSequence < scannedTo) scannedTo = 0;
     created = at.created;
     await call(takeInNew, signal);
-    if (complete !== undefined && samePosition(complete, at)) return;
+    if (isComplete(at)) return;
     let all = true;
     for (const { record } of waiting()) {
-      const seenTo = await lookAt(record.assignment.id, record.sequence, signal);
-      all &&= seenTo;
+      const isThere = await lookAt(record.assignment.id, record.sequence, signal);
+      all &&= isThere;
     }
-    complete = all ? at : undefined;
+    // What was stored anew may be lost again before the next look, and the stream be as it was.
+    complete = all ? { at, since: clock.now() } : undefined;
   };
 
   return {
@@ -156,6 +166,9 @@ export function createCompareStream(options: CompareStreamOptions): CompareStrea
     },
   };
 }
+
+/** Comparisons from one that looks at everything to the next, where nothing moves. */
+const looksEvery = 10;
 
 function samePosition(a: StreamPosition, b: StreamPosition): boolean {
   return a.created === b.created && a.lastSequence === b.lastSequence && a.messages === b.messages;
