@@ -97,7 +97,10 @@ export function isSweepExcused(of: Case): boolean {
   const { fetchedAt = 0, storedAt, recordedAt, forgotten } = job;
   // Handed out once: lost with the answer, or with a process that had not stored it yet.
   if (storedAt === undefined)
-    return troubles.during(fetchedAt - 1, fetchedAt + minute, ["gitea", "leader"]) > 0;
+    return (
+      troubles.during(fetchedAt - 1, fetchedAt + minute, ["gitea"]) > 0 ||
+      troubles.during(fetchedAt - 1, of.overAt, ["leader"]) > 0
+    );
   if (forgotten.message && (forgotten.record || recordedAt === undefined)) return true;
   return kept(of, simLimits.zombieMs, job.hits.length > 0 ? undefined : way);
 }

@@ -12,7 +12,9 @@ export function violatedEnd(mine: JobFacts, troubles: Troubles): string | undefi
   if (log !== undefined) return `I11: ${log}`;
   if (job.task === undefined || overAt === undefined) return undefined;
   const told = new Set(mine.told.map(({ result }) => result));
-  if (told.size > 1 && !mine.forgotten.record) return `Gitea was told ${[...told].join(" and ")}`;
+  // Gitea takes the first; what is made of a record that was forgotten comes behind it.
+  if (told.size > 1 && !mine.forgotten.record && mine.resurrected !== true)
+    return `Gitea was told ${[...told].join(" and ")}`;
   const open = job.task.steps.findIndex(({ shown }) => shown === "queued" || shown === "in_progress");
   if (open !== -1) return `step ${open} stays open`;
   switch (job.over) {

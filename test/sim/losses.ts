@@ -59,7 +59,7 @@ function expectAnew(world: World, what: "record" | "message", ids: readonly stri
   clock.after(afterMs + repairMs, () => {
     if (troubles.during(lostAt, clock.now(), ["leader", "queue", "records", "clock"]) > 0) return;
     for (const id of ids)
-      if (facts.isLost(what, id) && isWanted(id))
+      if ((facts.lostSince(what, id) ?? Infinity) <= lostAt && isWanted(id))
         outrage(`I10: the ${what} of ${id} was lost, and is not stored anew`);
   });
 }

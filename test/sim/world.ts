@@ -77,9 +77,13 @@ export function createWorld({ seed, capacity, keepHistory }: WorldOptions): Worl
   const effects = new Map<string, number>();
   const observe = (event: Observed) => {
     effects.set(event.kind, (effects.get(event.kind) ?? 0) + 1);
-    writeAhead.observe(event);
-    checks.observe(event);
-    facts.observe(event);
+    try {
+      writeAhead.observe(event);
+      checks.observe(event);
+      facts.observe(event);
+    } catch (error) {
+      outrage(`the simulation is broken: ${describeError(error)}`);
+    }
   };
 
   const network = createSimNetwork({ clock, prng: prng.fork("network"), history });

@@ -97,6 +97,31 @@ describe("comparing the stream with what waits", () => {
     });
   });
 
+  it("I10 stores anew what is lost again just after it was stored anew", async () => {
+    await fetched(first);
+    await pass();
+    for (let i = 0; i < 3; i++) {
+      stream.loseTail(1);
+      await pass();
+      assert.ok(stream.messages.has(recordOf(first)?.sequence ?? 0));
+    }
+  });
+
+  it("I10 notices within 5 min that another message is where a lost one was", async () => {
+    await fetched(first);
+    await pass();
+    stream.loseTail(1);
+    await fetched(second);
+    assert.equal(recordOf(first)?.sequence, recordOf(second)?.sequence);
+    const stop = new AbortController();
+    const running = compare.run(stop.signal);
+    await clock.step(5 * 60_000);
+    stop.abort();
+    await running;
+    assert.notEqual(recordOf(first)?.sequence, recordOf(second)?.sequence);
+    assert.equal(stream.messages.size, 2);
+  });
+
   it("I10 stores it anew also while its executor is on its way", async () => {
     await fetched(first);
     await apply(first, anEvent.attempt_begun);
