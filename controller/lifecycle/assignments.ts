@@ -120,13 +120,18 @@ export function createAssignments({ store, clock, onChange }: AssignmentsOptions
     compressedTask: Uint8Array | undefined,
     signal: AbortSignal,
   ): Promise<AssignmentRecord> => {
-    const { id } = record.assignment;
-    const write = await store.create(record, signal);
-    const stored = write.kind === "stored" ? write.stored : write.current;
-    if (stored === undefined) throw new Error(`the record of ${id} came and went while it was made`);
-    put(stored, compressedTask);
-    if (write.kind === "stored") onChange?.({ event, after: stored.record });
-    return stored.record;
+    for (let conflicts = 0; conflicts < maxConflicts; conflicts++) {
+      const write = await store.create(record, signal);
+      const stored = write.kind === "stored" ? write.stored : write.current;
+      // Another controller, at the end of its time, has just removed it.
+      if (stored === undefined) continue;
+      put(stored, compressedTask);
+      if (write.kind === "stored") onChange?.({ event, after: stored.record });
+      return stored.record;
+    }
+    throw new Error(
+      `the record of ${record.assignment.id} came and went ${maxConflicts} times while it was made`,
+    );
   };
 
   const offer = async (offered: Offer, signal: AbortSignal) => {

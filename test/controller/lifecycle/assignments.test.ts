@@ -118,6 +118,23 @@ describe("the live assignments", () => {
       assert.equal(assignments.get(other.id)?.record.rowsBegun, false);
     });
 
+    it("takes one whose record another controller removed while it was made", async () => {
+      let first = true;
+      const passing: typeof store = {
+        ...store,
+        create: async (record, signal) => {
+          const write = first
+            ? ({ kind: "conflict", current: undefined } as const)
+            : store.create(record, signal);
+          first = false;
+          return write;
+        },
+      };
+      const live = createAssignments({ store: passing, clock });
+      assert.equal(await live.offer(offer, never), "taken");
+      assert.equal(store.stored.size, 1);
+    });
+
     it("takes its own record again whose answer got lost", async () => {
       store.failNext("create", new Error("no answer"), { done: true });
       await assert.rejects(assignments.offer(offer, never));
