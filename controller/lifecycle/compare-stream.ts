@@ -57,8 +57,8 @@ export type CompareStream = {
  */
 export function createCompareStream(options: CompareStreamOptions): CompareStream {
   const { queue, assignments, times, clock, log } = options;
-  /** At the last comparison at which nothing was missing, and when that was. */
-  let complete: { readonly at: StreamPosition; readonly since: number } | undefined;
+  /** Of the last comparison at which nothing was missing: where the stream was, and what was looked for where. */
+  let complete: { readonly at: StreamPosition; readonly found: ReadonlyMap<string, number> } | undefined;
   let scannedTo = 0;
   let created: string | undefined;
 
@@ -85,13 +85,13 @@ export function createCompareStream(options: CompareStreamOptions): CompareStrea
   };
 
   /**
-   * As long as nothing moves, nothing is looked up; now and then it is nevertheless: a message that got lost with the
-   * end of the stream may have another one in its place.
+   * As long as nothing moves, nothing is looked up. The position alone does not tell: when the end of the stream gets
+   * lost, it is again where it was before what got lost was stored.
    */
   const isComplete = (at: StreamPosition): boolean =>
     complete !== undefined &&
     samePosition(complete.at, at) &&
-    clock.now() - complete.since < looksEvery * times.compareStreamMs;
+    waiting().every(({ record }) => complete?.found.get(record.assignment.id) === record.sequence);
 
   /** Whether it is there. One that could not be seen to keeps no other waiting. */
   const lookAt = async (id: string, sequence: number, signal: AbortSignal): Promise<boolean> => {
@@ -148,13 +148,12 @@ export function createCompareStream(options: CompareStreamOptions): CompareStrea
     created = at.created;
     await call(takeInNew, signal);
     if (isComplete(at)) return;
-    let all = true;
+    const found = new Map<string, number>();
     for (const { record } of waiting()) {
-      const isThere = await lookAt(record.assignment.id, record.sequence, signal);
-      all &&= isThere;
+      const { assignment, sequence } = record;
+      if (await lookAt(assignment.id, sequence, signal)) found.set(assignment.id, sequence);
     }
-    // What was stored anew may be lost again before the next look, and the stream be as it was.
-    complete = all ? { at, since: clock.now() } : undefined;
+    complete = { at, found };
   };
 
   return {
@@ -166,9 +165,6 @@ export function createCompareStream(options: CompareStreamOptions): CompareStrea
     },
   };
 }
-
-/** Comparisons from one that looks at everything to the next, where nothing moves. */
-const looksEvery = 10;
 
 function samePosition(a: StreamPosition, b: StreamPosition): boolean {
   return a.created === b.created && a.lastSequence === b.lastSequence && a.messages === b.messages;
