@@ -38,7 +38,7 @@ export function putSchedulerTogether({
       compress: ports.compress,
       publish: (task, signal) => queue.publish(task, signal),
       isKnown: (id) => assignments.get(id) !== undefined,
-      offer: (task, signal) => assignments.offer(task, signal),
+      offer: (task, signal) => assignments.offer({ ...task, isNew: true }, signal),
       fail: async (taskId, failure, signal) => {
         const offered = offeredRunsOn(kinds, vmLabel);
         const reason = failure === undefined ? [] : failureRows(failure, { offered });

@@ -1,7 +1,7 @@
 import type { Attempt } from "../identity/capability.ts";
 import type { EventOf } from "./event.ts";
 import type { Cell, Row } from "./machine.ts";
-import { sameAttempt, type AssignmentRecord, type Claim, type End } from "./record.ts";
+import { isLater, sameAttempt, type AssignmentRecord, type Claim, type End } from "./record.ts";
 
 const noAttempt = { ignored: "no attempt is current" } as const;
 const unclaimed = { ignored: "nobody has claimed the task" } as const;
@@ -49,6 +49,21 @@ function queueAgain<Name extends "queued" | "starting">(name: Name): Cell<Name, 
   };
 }
 
+/** Attempts are counted before they begin: an executor of a later one is younger than the record, which got lost. */
+function adoptLater<Name extends "queued" | "starting">(known: string): Cell<Name, "executor_adopted"> {
+  return {
+    to: ["adopted"],
+    move: ({ record, event: { attempt }, now }) =>
+      isLater(record, attempt)
+        ? {
+            ...record,
+            attempts: { ...record.attempts, begun: attempt.number },
+            phase: { name: "adopted", attempt, since: now },
+          }
+        : known,
+  };
+}
+
 /** No executor is there, or the last one is lost. */
 export const queuedRow: Row<"queued"> = {
   attempt_begun: {
@@ -63,17 +78,7 @@ export const queuedRow: Row<"queued"> = {
     },
   },
   attempt_lost: noAttempt,
-  executor_adopted: {
-    to: ["adopted"],
-    move: ({ record, event: { attempt }, now }) =>
-      record.attempts.begun > 0
-        ? "its attempt is known to be lost"
-        : {
-            ...record,
-            attempts: { ...record.attempts, begun: attempt.number },
-            phase: { name: "adopted", attempt, since: now },
-          },
-  },
+  executor_adopted: adoptLater("its attempt is known to be lost"),
   claimed: noAttempt,
   steps_reported: noAttempt,
   rows_begun: beginRows("queued"),
@@ -116,7 +121,7 @@ export const startingRow: Row<"starting"> = {
           }
         : "another attempt is current",
   },
-  executor_adopted: { ignored: "the record knows its attempt" },
+  executor_adopted: adoptLater("the record knows its attempt"),
   claimed: {
     to: ["claimed"],
     move: ({ record, phase, event: { attempt, instance, logRows }, now }) =>

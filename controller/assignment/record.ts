@@ -121,7 +121,7 @@ export type AssignmentRecord = {
    * has been seen to name this assignment: the stream may have been lost and made anew.
    */
   readonly sequence: number;
-  /** The controller has begun to write rows into the task's log. */
+  /** A controller has begun to write rows into the task's log, or may have: the record that would tell got lost. */
   readonly rowsBegun: boolean;
   readonly attempts: Attempts;
   /** All steps, once the executor has reported any. */
@@ -129,15 +129,15 @@ export type AssignmentRecord = {
   readonly phase: Phase;
 };
 
-/** A record as it begins. Both times in milliseconds since the epoch. */
+/** A record as it begins. `fetchedAt` in milliseconds since the epoch; `rowsBegun` as in the record, false unless given. */
 export function queuedRecord(
   assignment: Assignment,
-  at: { readonly fetchedAt: number; readonly sequence: number },
+  known: { readonly fetchedAt: number; readonly sequence: number; readonly rowsBegun?: boolean },
 ): AssignmentRecord {
   return {
     assignment,
-    ...at,
     rowsBegun: false,
+    ...known,
     attempts: { begun: 0, burnt: 0 },
     steps: [],
     phase: { name: "queued", notBefore: 0 },
@@ -167,6 +167,11 @@ export function currentAttempt({ phase }: AssignmentRecord): Attempt | undefined
 /** Whether this attempt may run now. Asked again inside every change: another attempt may have begun since. */
 export function isCurrentAttempt(record: AssignmentRecord, attempt: Attempt): boolean {
   return sameAttempt(currentAttempt(record), attempt);
+}
+
+/** Whether this attempt is a later one than any that the record knows of: the record is an old one then. */
+export function isLater({ attempts }: Pick<AssignmentRecord, "attempts">, { number }: Attempt): boolean {
+  return number > attempts.begun;
 }
 
 export function sameAttempt(a: Attempt | undefined, b: Attempt | undefined): boolean {

@@ -38,8 +38,15 @@ export type BootstrapOptions = {
  */
 export async function runBootstrap(options: BootstrapOptions, stop: AbortSignal): Promise<Result> {
   const { calls, clock, times, log, taskId } = options;
-  const start = (signal: AbortSignal) => claimed(options, signal);
-  const { task, claim, capabilities } = await withDeadline(clock, times.start, start, stop);
+  const { task, capabilities } = await withDeadline(
+    clock,
+    times.start,
+    (signal) => started(options, signal),
+    stop,
+  );
+  const claiming = (signal: AbortSignal) => claimTask(calls, taskId, times, signal);
+  const claim = await withDeadline(clock, times.claim, claiming, stop);
+  log.info({ log_rows: String(claim.logRows) }, "task claimed");
   const relay = createRelay({
     calls,
     clock,
@@ -66,22 +73,18 @@ export async function runBootstrap(options: BootstrapOptions, stop: AbortSignal)
   }
 }
 
-type Claimed = {
-  readonly task: Task;
-  readonly capabilities: ServerCapabilities;
-  readonly claim: Awaited<ReturnType<typeof claimTask>>;
-};
-
-async function claimed(options: BootstrapOptions, signal: AbortSignal): Promise<Claimed> {
+/** All that may be given up, so that another attempt is made. */
+async function started(
+  options: BootstrapOptions,
+  signal: AbortSignal,
+): Promise<{ readonly task: Task; readonly capabilities: ServerCapabilities }> {
   const { calls, clock, times, log, taskId, program } = options;
   const capabilities = await waitForFacade(calls, times, signal);
   log.info({}, "facade reached");
   const task = await fetchTask(calls, taskId, times, signal);
   const { environment } = program;
   await runJobStarted({ environment, clock, log, deadline: times.jobStarted }, signal);
-  const claim = await claimTask(calls, taskId, times, signal);
-  log.info({ log_rows: String(claim.logRows) }, "task claimed");
-  return { task, capabilities, claim };
+  return { task, capabilities };
 }
 
 type Job = {

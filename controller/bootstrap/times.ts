@@ -2,8 +2,13 @@
 export type Times = {
   /** For the SVID that names the job. */
   readonly identity: number;
-  /** From the start to the answered claim; then the controller tries another attempt anyway. */
+  /** From the start to the claim; then the controller tries another attempt anyway. */
   readonly start: number;
+  /**
+   * For the answer to the claim. It may be recorded though no answer comes, and then nobody else will ever run the job;
+   * if it is not, the controller tries another attempt, and refuses this one.
+   */
+  readonly claim: number;
   /** Between two probes of a facade that does not answer yet, and for each of them. */
   readonly probeEvery: number;
   readonly probe: number;
@@ -35,6 +40,7 @@ export type Times = {
 export const defaultTimes: Times = {
   identity: 120_000,
   start: 600_000,
+  claim: 600_000,
   probeEvery: 250,
   probe: 2_000,
   call: 10_000,

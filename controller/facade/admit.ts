@@ -1,6 +1,12 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { callHeaders } from "../assignment/executor-call.ts";
-import { claimOf, isCurrentAttempt, type AssignmentRecord } from "../assignment/record.ts";
+import {
+  type AssignmentRecord,
+  claimOf,
+  isCurrentAttempt,
+  isLater,
+  isUnclaimed,
+} from "../assignment/record.ts";
 import { verifyCapability, type Attempt } from "../identity/capability.ts";
 import type { KeyRing } from "../identity/key-ring.ts";
 
@@ -48,11 +54,9 @@ export function isVerified(keyRing: KeyRing, peer: Peer, headers: Headers): bool
  */
 export function admit(caller: Caller, record: AssignmentRecord | undefined): AssignmentRecord {
   if (record === undefined) throw notKnown(caller);
-  if (record.phase.name === "queued") {
-    // The record counts the attempts that have begun: this one was given up, or it is older than the record.
-    if (record.attempts.begun >= caller.attempt.number) throw superseded(caller, "it was given up");
-    throw notKnown(caller);
-  }
+  // The record counts the attempts before they begin: it is an old one, and what it said then got lost.
+  if (isUnclaimed(record) && isLater(record, caller.attempt)) throw notKnown(caller);
+  if (record.phase.name === "queued") throw superseded(caller, "it was given up");
   if (!isCurrentAttempt(record, caller.attempt))
     throw superseded(caller, "another attempt has taken its place");
   const claim = claimOf(record);

@@ -1,4 +1,5 @@
 import { Code, ConnectError } from "@connectrpc/connect";
+import { Result, type TaskState, type UpdateTaskRequest } from "../../proto/gen/runner/v1/runner_pb.ts";
 import type { AssignmentRecord } from "../assignment/record.ts";
 import { admit, type Caller } from "./admit.ts";
 import { stored, upstream } from "./answers.ts";
@@ -14,9 +15,16 @@ export function createClaimTask({
   assignments,
   logLanes,
 }: Pick<UpdateTaskOptions, "gitea" | "assignments" | "logLanes">) {
-  /** Rows of ours that stand before the executor's first. */
-  const rowsBefore = async ({ assignment, rowsBegun }: AssignmentRecord, signal: AbortSignal) => {
-    if (!rowsBegun) return 0;
+  /**
+   * Rows of ours that stand before the executor's first. One that tells of its job has heard the number before, from
+   * a claim whose record got lost; Gitea need not answer for that.
+   */
+  const rowsBefore = async (
+    { assignment, rowsBegun }: AssignmentRecord,
+    state: TaskState | undefined,
+    signal: AbortSignal,
+  ) => {
+    if (!rowsBegun || tellsOfJob(state)) return 0;
     const { id, taskId } = assignment;
     return upstream(
       logLanes.run(id, () => {
@@ -27,9 +35,14 @@ export function createClaimTask({
     );
   };
 
-  return async (caller: Caller, record: AssignmentRecord, signal: AbortSignal): Promise<AssignmentRecord> => {
+  return async (
+    caller: Caller,
+    record: AssignmentRecord,
+    { state }: UpdateTaskRequest,
+    signal: AbortSignal,
+  ): Promise<AssignmentRecord> => {
     const { attempt, instance } = caller;
-    const logRows = await rowsBefore(record, signal);
+    const logRows = await rowsBefore(record, state, signal);
     const { record: now, ignored } = await stored(
       assignments.apply(record.assignment.id, { type: "claimed", attempt, instance, logRows }, signal),
     );
@@ -38,4 +51,8 @@ export function createClaimTask({
       throw new ConnectError(`the claim was not entered: ${ignored ?? ""}`, Code.Unavailable);
     return now;
   };
+}
+
+function tellsOfJob(state: TaskState | undefined): boolean {
+  return state !== undefined && (state.steps.length > 0 || state.result !== Result.UNSPECIFIED);
 }

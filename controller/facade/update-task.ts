@@ -128,7 +128,7 @@ export function createUpdateTask(options: UpdateTaskOptions) {
         throw new ConnectError(`${record.assignment.id} has no attempt`, Code.Unavailable);
       case "starting":
       case "adopted":
-        return serve(caller, await claim(caller, record, signal), request, signal);
+        return serve(caller, await claim(caller, record, request, signal), request, signal);
       case "claimed": {
         const result = taskResultOf(request.state?.result);
         if (result !== undefined)

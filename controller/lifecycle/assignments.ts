@@ -21,8 +21,7 @@ export type RecordStore = {
 };
 
 /** An assignment that is not over, as this controller knows it. */
-export type LiveAssignment = {
-  readonly record: AssignmentRecord;
+export type LiveAssignment = VersionedRecord & {
   /** The gzipped task: in hand from the fetch, or from the scan at start, until the claim is recorded. */
   readonly compressedTask?: Uint8Array;
 };
@@ -32,6 +31,8 @@ export type Offer = {
   readonly fetchedAt: number;
   readonly sequence: number;
   readonly compressedTask: Uint8Array;
+  /** It was just fetched. What comes from the queue may have had a record that got lost. */
+  readonly isNew?: boolean;
 };
 
 /** An executor without a record: what stands on it is all that is known. */
@@ -66,8 +67,8 @@ export type Assignments = {
   /** Makes a record for an executor that has none; it counts as claimed from then on. To be run as its actor. */
   adopt(orphan: Orphan, signal: AbortSignal): Promise<AssignmentRecord>;
   /**
-   * Writes the record anew if it is not stored any more: its bucket was lost. To be run as its actor. Resolves to
-   * whether it was written.
+   * Writes the record anew if it is not stored any more, or as it was before: its bucket was lost, or the end of it.
+   * To be run as its actor. Resolves to whether it was written.
    */
   keep(id: string, signal: AbortSignal): Promise<boolean>;
   /** Takes in a record read at start. */
@@ -99,7 +100,7 @@ export type AssignmentsOptions = {
 const maxConflicts = 5;
 
 export function createAssignments({ store, clock, onChange }: AssignmentsOptions): Assignments {
-  const live = new Map<string, VersionedRecord & LiveAssignment>();
+  const live = new Map<string, LiveAssignment>();
   const actors = createKeyedQueue();
   const changes = createWakeup();
 
@@ -119,22 +120,27 @@ export function createAssignments({ store, clock, onChange }: AssignmentsOptions
     compressedTask: Uint8Array | undefined,
     signal: AbortSignal,
   ): Promise<AssignmentRecord> => {
-    const { id } = record.assignment;
-    const write = await store.create(record, signal);
-    const stored = write.kind === "stored" ? write.stored : write.current;
-    if (stored === undefined) throw new Error(`the record of ${id} came and went while it was made`);
-    put(stored, compressedTask);
-    if (write.kind === "stored") onChange?.({ event, after: stored.record });
-    return stored.record;
+    for (let conflicts = 0; conflicts < maxConflicts; conflicts++) {
+      const write = await store.create(record, signal);
+      const stored = write.kind === "stored" ? write.stored : write.current;
+      // Another controller, at the end of its time, has just removed it.
+      if (stored === undefined) continue;
+      put(stored, compressedTask);
+      if (write.kind === "stored") onChange?.({ event, after: stored.record });
+      return stored.record;
+    }
+    throw new Error(
+      `the record of ${record.assignment.id} came and went ${maxConflicts} times while it was made`,
+    );
   };
 
   const offer = async (offered: Offer, signal: AbortSignal) => {
     // Named one by one: what else an offer may carry does not belong into a record.
-    const { assignment, compressedTask, fetchedAt, sequence } = offered;
+    const { assignment, compressedTask, fetchedAt, sequence, isNew = false } = offered;
     const known = live.get(assignment.id);
     if (known === undefined) {
       const entered = await enter(
-        queuedRecord(assignment, { fetchedAt, sequence }),
+        queuedRecord(assignment, { fetchedAt, sequence, rowsBegun: !isNew }),
         "offered",
         compressedTask,
         signal,
@@ -176,7 +182,7 @@ export function createAssignments({ store, clock, onChange }: AssignmentsOptions
       const known = live.get(assignment.id);
       if (known !== undefined) return known.record;
       const { fetchedAt, sequence } = message ?? { fetchedAt: createdAt, sequence: 0 };
-      const lost = queuedRecord(assignment, { fetchedAt, sequence });
+      const lost = queuedRecord(assignment, { fetchedAt, sequence, rowsBegun: true });
       const adopted = next(lost, { type: "executor_adopted", attempt }, clock.now());
       return enter(adopted.moved ? adopted.record : lost, "orphan_found", message?.compressedTask, signal);
     },

@@ -22,10 +22,10 @@ export type CompareRecords = {
 };
 
 /**
- * Looks for records that got lost, with their bucket or because somebody has spoilt them, and writes them anew from
- * memory, also those that nothing else changes: a controller that starts afterwards has to find them. While nothing
- * is lost it only reads. What it finds and nobody here knows was written by a controller that led before, after this
- * one had read the records: it is taken in, or nobody would speak for its task.
+ * Looks for records that got lost, with their bucket, with the end of it or because somebody has spoilt them, and
+ * writes them anew from memory, also those that nothing else changes: a controller that starts afterwards has to find
+ * them. While nothing is lost it only reads. What it finds and nobody here knows was written by a controller that led
+ * before, after this one had read the records: it is taken in, or nobody would speak for its task.
  */
 export function createCompareRecords(options: CompareRecordsOptions): CompareRecords {
   const { records, assignments, times, clock, log } = options;
@@ -55,10 +55,12 @@ export function createCompareRecords(options: CompareRecordsOptions): CompareRec
   };
 
   const pass = async (signal: AbortSignal) => {
-    const before = assignments.all().map(({ record }) => record.assignment.id);
+    const before = new Map(assignments.all().map(({ record, revision }) => [record.assignment.id, revision]));
     const stored = await withDeadline(clock, times.callMs, (deadline) => records.list(deadline), signal);
     const there = new Map(stored.records.map((one) => [one.record.assignment.id, one]));
-    for (const id of before) if (!there.has(id)) await keep(id, signal);
+    // One that is older than what was stored before the list was asked for has lost its newest writes.
+    for (const [id, revision] of before)
+      if ((there.get(id)?.revision ?? 0) < revision) await keep(id, signal);
     const unknown = [...there].filter(([id]) => assignments.get(id) === undefined);
     for (const [id, found] of unknown) if (strange.has(id)) await takeIn(found);
     strange = new Set(unknown.map(([id]) => id));

@@ -57,8 +57,8 @@ export type CompareStream = {
  */
 export function createCompareStream(options: CompareStreamOptions): CompareStream {
   const { queue, assignments, times, clock, log } = options;
-  /** Of the last comparison at which nothing was missing: where the stream was, and what was looked for where. */
-  let complete: { readonly at: StreamPosition; readonly found: ReadonlyMap<string, number> } | undefined;
+  /** The last comparison after which nothing was missing: as long as nothing moves, nothing is looked up. */
+  let complete: Complete | undefined;
   let scannedTo = 0;
   let created: string | undefined;
 
@@ -83,15 +83,6 @@ export function createCompareStream(options: CompareStreamOptions): CompareStrea
     log.warn({ assignment: id, lost: sequence, sequence: stored.sequence }, "lost message stored anew");
     await assignments.apply(id, { type: "queued_again", sequence: stored.sequence }, signal);
   };
-
-  /**
-   * As long as nothing moves, nothing is looked up. The position alone does not tell: when the end of the stream gets
-   * lost, it is again where it was before what got lost was stored.
-   */
-  const isComplete = (at: StreamPosition): boolean =>
-    complete !== undefined &&
-    samePosition(complete.at, at) &&
-    waiting().every(({ record }) => complete?.found.get(record.assignment.id) === record.sequence);
 
   /** Whether it is there. One that could not be seen to keeps no other waiting. */
   const lookAt = async (id: string, sequence: number, signal: AbortSignal): Promise<boolean> => {
@@ -147,13 +138,15 @@ export function createCompareStream(options: CompareStreamOptions): CompareStrea
     if ((created !== undefined && created !== at.created) || at.lastSequence < scannedTo) scannedTo = 0;
     created = at.created;
     await call(takeInNew, signal);
-    if (isComplete(at)) return;
-    const found = new Map<string, number>();
-    for (const { record } of waiting()) {
-      const { assignment, sequence } = record;
-      if (await lookAt(assignment.id, sequence, signal)) found.set(assignment.id, sequence);
+    const wanted = new Map(waiting().map(({ record }) => [record.assignment.id, record.sequence]));
+    if (complete !== undefined && isAsBefore(complete, { at, wanted })) return;
+    let all = true;
+    for (const [id, sequence] of wanted) {
+      const isThere = await lookAt(id, sequence, signal);
+      all &&= isThere;
     }
-    complete = { at, found };
+    // What was stored anew may be lost again before the next look, and the stream be as it was.
+    complete = all ? { at, wanted } : undefined;
   };
 
   return {
@@ -166,6 +159,21 @@ export function createCompareStream(options: CompareStreamOptions): CompareStrea
   };
 }
 
-function samePosition(a: StreamPosition, b: StreamPosition): boolean {
-  return a.created === b.created && a.lastSequence === b.lastSequence && a.messages === b.messages;
+type Complete = {
+  readonly at: StreamPosition;
+  /** The sequences of all that waited, by assignment. */
+  readonly wanted: ReadonlyMap<string, number>;
+};
+
+/**
+ * Nothing came and nothing went. The position alone does not tell: a stream that lost its end and got as many new
+ * messages looks the same, but then somebody waits who did not wait before.
+ */
+function isAsBefore({ at, wanted }: Complete, now: Complete): boolean {
+  return (
+    at.created === now.at.created &&
+    at.lastSequence === now.at.lastSequence &&
+    at.messages === now.at.messages &&
+    [...now.wanted].every(([id, sequence]) => wanted.get(id) === sequence)
+  );
 }

@@ -2,7 +2,7 @@ import type { AssignmentEvent } from "../assignment/event.ts";
 import { describeFailure, type Failure, failureFor } from "../assignment/failure.ts";
 import { failureAfterClaim } from "../assignment/failure-at-claim.ts";
 import { overdue } from "../assignment/overdue.ts";
-import type { AssignmentRecord, PhaseOf } from "../assignment/record.ts";
+import { type AssignmentRecord, isLater, type PhaseOf } from "../assignment/record.ts";
 import type { Times } from "../assignment/times.ts";
 import type { Executor } from "../backends/backend.ts";
 import { endingSteps, finishedSteps } from "./over-steps.ts";
@@ -24,7 +24,12 @@ export function nextSteps(seen: Seen, now: number, times: Times): readonly Step[
     case "queued":
       return queuedSteps(record, there?.executors ?? [], late);
     case "starting":
-      return [...applies(late), ...otherAttempts(record, there?.executors ?? [])];
+      return (
+        adoption(record, there?.executors ?? []) ?? [
+          ...applies(late),
+          ...otherAttempts(record, there?.executors ?? []),
+        ]
+      );
     case "adopted":
     case "claimed":
       return [
@@ -46,14 +51,18 @@ function unknownSteps(executors: readonly Executor[]): readonly Step[] {
   return orphan === undefined ? deletes(executors) : [{ do: "adopt", executor: orphan }];
 }
 
-/** A record that knows of no attempt is younger than an executor that is there: that one's record was lost. */
 function queuedSteps(
   record: AssignmentRecord,
   executors: readonly Executor[],
   late: AssignmentEvent | undefined,
 ): readonly Step[] {
-  const orphan = record.attempts.begun === 0 ? orphanOf(executors) : undefined;
-  if (orphan === undefined) return [...applies(late), ...deletes(executors)];
+  return adoption(record, executors) ?? [...applies(late), ...deletes(executors)];
+}
+
+/** The record does not know of an attempt whose executor is there: it is an old one, and what it said then got lost. */
+function adoption(record: AssignmentRecord, executors: readonly Executor[]): readonly Step[] | undefined {
+  const orphan = orphanOf(executors.filter(({ metadata }) => isLater(record, metadata.attempt)));
+  if (orphan === undefined) return undefined;
   return applies({ type: "executor_adopted", attempt: orphan.metadata.attempt });
 }
 

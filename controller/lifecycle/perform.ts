@@ -1,10 +1,13 @@
 import type { Assignment } from "../assignment/assignment.ts";
+import type { AssignmentEvent } from "../assignment/event.ts";
+import { describeFailure } from "../assignment/failure.ts";
+import { resultOf } from "../assignment/record.ts";
 import type { Times } from "../assignment/times.ts";
 import type { Backend } from "../backends/backend.ts";
 import type { Clock } from "../platform/clock.ts";
 import type { Logger } from "../platform/logger.ts";
 import { withDeadline } from "../platform/signal.ts";
-import type { Assignments } from "./assignments.ts";
+import type { Applied, Assignments } from "./assignments.ts";
 import type { ExecutorMemory } from "./executor-memory.ts";
 import type { HeldSlots } from "./hold-slots.ts";
 import { currentName } from "./seen.ts";
@@ -53,7 +56,7 @@ export function createPerform(options: PerformOptions, memory: ExecutorMemory): 
   const decide = async (step: Step, { id }: Assignment, signal: AbortSignal): Promise<void> => {
     switch (step.do) {
       case "apply":
-        await assignments.apply(id, step.event, signal);
+        tellDecision(step.event, await assignments.apply(id, step.event, signal));
         return;
       case "adopt": {
         const { executor } = step;
@@ -73,6 +76,18 @@ export function createPerform(options: PerformOptions, memory: ExecutorMemory): 
       default:
         return step satisfies never;
     }
+  };
+
+  /** History and the job's own log tell of a failure too, but who looks into our log finds it there. */
+  const tellDecision = (event: AssignmentEvent, { record, ignored }: Applied) => {
+    if (ignored !== undefined) return;
+    const about = { assignment: record.assignment.id, backend: backend.kind };
+    if (event.type === "failed") log.warn({ ...about, reason: describeFailure(event.failure) }, "job failed");
+    if (event.type === "report_given_up")
+      log.error(
+        { ...about, result: resultOf(record) },
+        "end of a task given up: Gitea could not be told in time",
+      );
   };
 
   const forget = async (id: string, signal: AbortSignal) => {

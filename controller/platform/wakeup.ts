@@ -1,5 +1,3 @@
-import { abortable } from "./signal.ts";
-
 /** Lets loops wait for "something changed" without polling. A wake-up that nobody waits for is not kept. */
 export type Wakeup = {
   /** Wakes everyone who waits now. */
@@ -9,13 +7,27 @@ export type Wakeup = {
 };
 
 export function createWakeup(): Wakeup {
-  let pending = Promise.withResolvers<void>();
+  // Not a promise that all wait for: it would hold everything that ever waited, until it is settled.
+  const waiting = new Set<() => void>();
   return {
     wake: () => {
-      pending.resolve();
-      pending = Promise.withResolvers<void>();
+      const woken = [...waiting];
+      waiting.clear();
+      for (const goOn of woken) goOn();
     },
-    next: (signal) => abortable(pending.promise, signal),
+    next: async (signal) => {
+      signal.throwIfAborted();
+      const { promise, resolve, reject } = Promise.withResolvers<void>();
+      const abort = () => reject(signal.reason);
+      waiting.add(resolve);
+      signal.addEventListener("abort", abort, { once: true });
+      try {
+        await promise;
+      } finally {
+        waiting.delete(resolve);
+        signal.removeEventListener("abort", abort);
+      }
+    },
   };
 }
 

@@ -6,7 +6,15 @@ import { type FailureReason, isFailureReason } from "../assignment/failure-reaso
 import type { AssignmentRecord } from "../assignment/record.ts";
 
 /** Which write of which process made a value: tells our own write, whose answer got lost, from another's. */
-export type Writer = { readonly id: string; readonly counter: number };
+export type Writer = {
+  readonly id: string;
+  readonly counter: number;
+  /**
+   * How many writes, of all processes, have made the record what it is; absent in records of older versions. One with
+   * fewer than were seen before is an old one: the bucket has lost its end.
+   */
+  readonly writes?: number;
+};
 
 export type Decoded =
   | { readonly ok: true; readonly record: AssignmentRecord; readonly writer: Writer }
@@ -116,7 +124,7 @@ const recordSchema = z.object({
  * version has added. So a field that is added has to be optional.
  */
 const value = z.object({
-  writer: z.object({ id: z.string(), counter: z.number().int() }),
+  writer: z.object({ id: z.string(), counter: z.number().int(), writes: count.exactOptional() }),
   record: recordSchema,
 });
 

@@ -37,7 +37,8 @@ export type ListedRecords = {
  * The records of all assignments, changed by compare-and-set only. Calls reject with RecordStoreUnavailableError
  * (the same call may be made again), InvalidRecordError for a key whose value cannot be read, or the signal's
  * reason. A write whose answer gets lost is looked up: if it stands there it is a success, also when it was made by
- * an earlier call that gave up.
+ * an earlier call that gave up. What stands there and is older than what a caller has heard of before is no conflict:
+ * the bucket has lost its end, and the write takes its place.
  */
 export type RecordStore = {
   /** All records; a value that is none is told apart and stops nothing. */
@@ -64,6 +65,8 @@ export function createRecordStore(options: RecordStoreOptions): RecordStore {
   const { bucket, writerId, log } = options;
   const aside = createSetAside(bucket);
   let counter = 0;
+  /** How many writes had made each record what it was when a caller of ours last heard of it. */
+  const seenWrites = new Map<string, number>();
 
   const read = async (id: string, signal: AbortSignal) => {
     try {
@@ -74,13 +77,15 @@ export function createRecordStore(options: RecordStoreOptions): RecordStore {
     }
   };
 
-  const write = async (
+  /** Writes at this revision, or learns who has written. */
+  const writeAt = async (
     record: AssignmentRecord,
     expected: number,
+    writes: number,
     signal: AbortSignal,
-  ): Promise<WriteOutcome> => {
+  ): Promise<Attempted> => {
     const { id } = record.assignment;
-    const writer = { id: writerId, counter: ++counter };
+    const writer = { id: writerId, counter: ++counter, writes };
     const value = encodeRecord(record, writer);
     let failure: unknown;
     // A read right after a write without an answer may overtake it. The same write again cannot: the stream takes one
@@ -88,9 +93,8 @@ export function createRecordStore(options: RecordStoreOptions): RecordStore {
     for (let tries = 0; tries < 2; tries++) {
       try {
         const written = await bucket.write(id, value, expected, signal);
-        if (written.kind === "stored") {
-          return { kind: "stored", stored: { record, revision: written.revision } };
-        }
+        if (written.kind === "stored")
+          return { kind: "stored", found: { record, writer, revision: written.revision } };
         failure = undefined;
         break;
       } catch (error) {
@@ -100,14 +104,39 @@ export function createRecordStore(options: RecordStoreOptions): RecordStore {
       }
     }
     const current = await read(id, signal);
-    if (current !== undefined && isOurs(current, record, writer)) {
-      return { kind: "stored", stored: { record, revision: current.revision } };
-    }
+    if (current !== undefined && isOurs(current, record, writer))
+      return { kind: "stored", found: { ...current, record } };
     if (failure !== undefined && (current?.revision ?? 0) === expected) {
       const message = `the record of ${id} is not written`;
       throw new RecordStoreUnavailableError("unreachable", message, { cause: failure });
     }
-    return { kind: "conflict", current: versioned(current) };
+    return { kind: "conflict", current };
+  };
+
+  const write = async (
+    record: AssignmentRecord,
+    expected: number,
+    signal: AbortSignal,
+  ): Promise<WriteOutcome> => {
+    const { id } = record.assignment;
+    const before = seenWrites.get(id) ?? 0;
+    let attempted = await writeAt(record, expected, before + 1, signal);
+    if (
+      attempted.kind === "conflict" &&
+      attempted.current !== undefined &&
+      isOlder(attempted.current, before)
+    ) {
+      const { revision } = attempted.current;
+      log.error({ assignment: id, revision }, "the bucket has lost its end, the record is written anew");
+      attempted = await writeAt(record, revision, before + 1, signal);
+    }
+    const now = attempted.kind === "stored" ? attempted.found : attempted.current;
+    if (now === undefined) return { kind: "conflict", current: undefined };
+    seenWrites.set(id, writesOf(now));
+    const stands = versioned(now);
+    return attempted.kind === "stored"
+      ? { kind: "stored", stored: stands }
+      : { kind: "conflict", current: stands };
   };
 
   /** Whether there was such a value, and its key is free now. */
@@ -147,7 +176,10 @@ export function createRecordStore(options: RecordStoreOptions): RecordStore {
           invalid.delete(key);
           const found = parsed(entry);
           if (typeof found === "string") invalid.set(key, { key, reason: found });
-          else records.set(key, { record: found.record, revision: found.revision });
+          else {
+            records.set(key, versioned(found));
+            if (!seenWrites.has(key)) seenWrites.set(key, writesOf(found));
+          }
         }
         const setAside = await aside.list(signal);
         return { records: [...records.values()], invalid: [...invalid.values()], setAside };
@@ -155,7 +187,10 @@ export function createRecordStore(options: RecordStoreOptions): RecordStore {
         throw fromBucket("listing the records", error, signal);
       }
     },
-    get: async (id, signal) => versioned(await read(id, signal)),
+    get: async (id, signal) => {
+      const found = await read(id, signal);
+      return found === undefined ? undefined : versioned(found);
+    },
     create,
     update: (record, revision, signal) => write(record, revision, signal),
     remove: async (id, revision, signal) => {
@@ -164,13 +199,19 @@ export function createRecordStore(options: RecordStoreOptions): RecordStore {
       } catch (error) {
         throw fromBucket(`removing the record of ${id}`, error, signal);
       }
-      const current = revision === undefined ? undefined : versioned(await read(id, signal));
-      return current === undefined ? { kind: "removed" } : { kind: "conflict", current };
+      const current = revision === undefined ? undefined : await read(id, signal);
+      if (current !== undefined) return { kind: "conflict", current: versioned(current) };
+      seenWrites.delete(id);
+      return { kind: "removed" };
     },
   };
 }
 
 type Found = Versioned & { readonly writer: Writer };
+
+type Attempted =
+  | { readonly kind: "stored"; readonly found: Found }
+  | { readonly kind: "conflict"; readonly current: Found | undefined };
 
 /** What stands there, or why that is no record. */
 function parsed({ key, value, revision }: Entry): Found | string {
@@ -197,6 +238,14 @@ function isOurs({ record, writer }: Found, written: AssignmentRecord, by: Writer
   return writer.id === by.id && (writer.counter === by.counter || sameRecord(record, written));
 }
 
-function versioned(found: Found | undefined): Versioned | undefined {
-  return found === undefined ? undefined : { record: found.record, revision: found.revision };
+function versioned({ record, revision }: Found): Versioned {
+  return { record, revision };
+}
+
+function writesOf({ writer }: Found): number {
+  return writer.writes ?? 0;
+}
+
+function isOlder(found: Found, seen: number): boolean {
+  return writesOf(found) < seen;
 }

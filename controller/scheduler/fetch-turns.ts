@@ -1,5 +1,5 @@
 import type { Clock } from "../platform/clock.ts";
-import { abortable } from "../platform/signal.ts";
+import { createWakeup, listenForAny } from "../platform/wakeup.ts";
 
 /**
  * Whose turn it is to ask Gitea. While tasks keep coming all fetchers ask at once; when one gets nothing it
@@ -15,26 +15,23 @@ export type FetchTurns = {
 
 export function createFetchTurns(clock: Clock): FetchTurns {
   let watching = false;
-  let woken = Promise.withResolvers<void>();
+  const woken = createWakeup();
   const watch = async (intervalMs: number, signal: AbortSignal) => {
     watching = true;
-    const timer = new AbortController();
+    using either = listenForAny(
+      [(inner) => clock.sleep(intervalMs, inner), (inner) => woken.next(inner)],
+      signal,
+    );
     try {
-      const sleep = clock.sleep(intervalMs, AbortSignal.any([signal, timer.signal]));
-      await Promise.race([sleep, woken.promise]);
-      // The sleep that lost the race is ended below and rejects with nobody left to tell.
-      sleep.catch(() => undefined);
+      await either.first();
     } finally {
       watching = false;
-      timer.abort();
     }
   };
-  const wake = () => {
-    woken.resolve();
-    woken = Promise.withResolvers<void>();
-  };
   return {
-    rest: (intervalMs, signal) => (watching ? abortable(woken.promise, signal) : watch(intervalMs, signal)),
-    wake,
+    rest: (intervalMs, signal) => (watching ? woken.next(signal) : watch(intervalMs, signal)),
+    wake: () => {
+      woken.wake();
+    },
   };
 }

@@ -5,6 +5,7 @@ import type { Times } from "../assignment/times.ts";
 import type { Backend } from "../backends/backend.ts";
 import type { Random } from "../platform/backoff.ts";
 import type { Clock } from "../platform/clock.ts";
+import { createLogLimit } from "../platform/log-limit.ts";
 import type { Logger } from "../platform/logger.ts";
 import { createAttemptHistory } from "./attempt-history.ts";
 import { type CircuitState, createCircuit } from "./circuit.ts";
@@ -62,12 +63,22 @@ export type BackendWorker = {
   circuit(): CircuitState;
 };
 
+/** Beats that fail are told once in this time, with how many more there were. */
+const beatErrorsMs = 60_000;
+
 export function createBackendWorker(options: BackendWorkerOptions): BackendWorker {
   const { backend, slots, assignments, queue, gitea, times, clock, random } = options;
   const { kind } = backend;
   const log = options.log.child({ component: "worker" });
   const report = (assignment: string | undefined, error: string) => {
     log.error({ backend: kind, assignment, error }, "assignment processing error");
+  };
+  const beatErrors = createLogLimit({ everyMs: beatErrorsMs, maxKeys: 1 }, clock);
+  /** While Gitea is away every task's beat fails, all the time. */
+  const reportBeat = (assignment: string | undefined, error: string) => {
+    const due = beatErrors.due("");
+    if (due !== undefined)
+      log.error({ backend: kind, assignment, error, leftOut: due.leftOut }, "assignment processing error");
   };
   const executorEvent = (
     event: ExecutorEvent,
@@ -144,7 +155,7 @@ export function createBackendWorker(options: BackendWorkerOptions): BackendWorke
     kind,
     assignments,
     beat: gitea.beat,
-    report,
+    report: reportBeat,
     times,
     clock,
     random,

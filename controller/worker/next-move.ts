@@ -4,7 +4,7 @@ import { executorName } from "../assignment/executor-metadata.ts";
 import { type Failure, failureFor } from "../assignment/failure.ts";
 import { failureBeforeClaim } from "../assignment/failure-at-claim.ts";
 import { hasTimeLeft, overdue } from "../assignment/overdue.ts";
-import type { AssignmentRecord, PhaseOf } from "../assignment/record.ts";
+import { type AssignmentRecord, isLater, type PhaseOf } from "../assignment/record.ts";
 import type { Times } from "../assignment/times.ts";
 import type { Executor, InvalidExecutor } from "../backends/backend.ts";
 import { failed, lossOf } from "./attempt-failure.ts";
@@ -79,11 +79,9 @@ function fromQueued(
   now: number,
   times: Times,
 ): Move {
-  const mine = executors.filter(({ metadata }) => sameAssignment(metadata.assignment, record.assignment));
-  // It may have claimed the task: also one that has ended may have done half of the job.
-  const [orphan] = mine.filter(({ metadata }) => !metadata.terminal).toSorted(byLifeThenAge);
-  if (record.attempts.begun === 0 && orphan !== undefined)
-    return { do: "apply", event: { type: "executor_adopted", attempt: orphan.metadata.attempt } };
+  const mine = ofAssignment(record, executors);
+  const adopted = adoption(record, mine);
+  if (adopted !== undefined) return adopted;
   const late = overdue(record, now, now, times);
   if (late !== undefined) return { do: "apply", event: late };
   if (now < notBefore) return { do: "wait", ms: notBefore - now };
@@ -100,6 +98,8 @@ function fromStarting(
   now: number,
   times: Times,
 ): Move {
+  const adopted = adoption(record, ofAssignment(record, executors));
+  if (adopted !== undefined) return adopted;
   const name = executorName(record.assignment, attempt);
   const executor = executors.find((one) => one.name === name);
   const lose = (failure: Failure): Move => ({
@@ -137,6 +137,22 @@ function fromStarting(
   if (now - (known.countedFrom ?? now) < times.startMs) return { do: "use", executor };
   const own = [waiting, known.failure].find((one) => one !== undefined && !waitsForRoom(one));
   return lose(own ?? failureFor("too_slow", howSlow(executor, times.startMs)));
+}
+
+function ofAssignment({ assignment }: AssignmentRecord, executors: readonly Executor[]): readonly Executor[] {
+  return executors.filter(({ metadata }) => sameAssignment(metadata.assignment, assignment));
+}
+
+/**
+ * An executor of an attempt that the record does not know of: it may have claimed the task. Also one that has ended
+ * may have done half of the job.
+ */
+function adoption(record: AssignmentRecord, mine: readonly Executor[]): Move | undefined {
+  const [orphan] = mine
+    .filter(({ metadata }) => !metadata.terminal && isLater(record, metadata.attempt))
+    .toSorted(byLifeThenAge);
+  if (orphan === undefined) return undefined;
+  return { do: "apply", event: { type: "executor_adopted", attempt: orphan.metadata.attempt } };
 }
 
 function howSlow({ state }: Executor, ms: number): string {

@@ -28,7 +28,10 @@ export function createWaitForClaim({ backend, assignments, waits, times, clock }
   return async (id: string, executor: Executor, signal: AbortSignal): Promise<ClaimWait> => {
     const deadline = clock.now() + times.claimMs;
     const moved = createWakeup();
+    // Of other jobs' changes no list is needed: with many jobs there is one all the time.
+    let asks = true;
     const stop = backend.onChange(() => {
+      asks = true;
       moved.wake();
     });
     try {
@@ -41,8 +44,12 @@ export function createWaitForClaim({ backend, assignments, waits, times, clock }
           ],
           signal,
         );
-        const now = await look(id, executor, signal);
-        if (now !== undefined) return now;
+        if (isSettled(assignments.get(id))) return { kind: "settled" };
+        if (asks) {
+          asks = false;
+          const now = await look(id, executor, signal);
+          if (now !== undefined) return now;
+        }
         if (clock.now() >= deadline) return { kind: "timeout" };
         await woken.first();
       }
@@ -52,7 +59,6 @@ export function createWaitForClaim({ backend, assignments, waits, times, clock }
   };
 
   async function look(id: string, executor: Executor, signal: AbortSignal): Promise<ClaimWait | undefined> {
-    if (isSettled(assignments.get(id))) return { kind: "settled" };
     const { executors } = await withDeadline(
       clock,
       times.callMs,

@@ -35,8 +35,11 @@ export type Cleaned = {
 export type Platform = AsyncDisposable &
   Omit<RunnerSide, "stop"> & {
     readonly folder: string;
+    /** The server that runs now; its address stays the same. */
     readonly gitea: Gitea;
     readonly admin: GiteaAdmin;
+    /** Ends Gitea in order and starts it again at the same address with the same data. */
+    restartGitea(signal: AbortSignal): Promise<void>;
     /** Rejects as soon as a part has ended by itself, with the end of its log. */
     readonly failure: (signal: AbortSignal) => Promise<never>;
     /** Ends all of it, executors included, and removes the folder; resolves to what was cleaned up. */
@@ -54,27 +57,29 @@ export async function startPlatform(options: PlatformOptions, signal: AbortSigna
   });
   const parts = createParts(hurry);
 
+  const giteaFolder = await folder.below("gitea");
   const settings = options.giteaSettings === undefined ? {} : { settings: options.giteaSettings };
-  const gitea = await startGitea(
-    { folder: await folder.below("gitea"), peer: peers.gitea, ...settings },
-    signal,
-  );
-  const giteaPart: Part = {
-    ...gitea,
-    name: "gitea",
-    kill: () => {
-      gitea.signal("SIGKILL");
-    },
+  const serve = async (abort: AbortSignal, same: { readonly port?: number } = {}) => {
+    const running = await startGitea({ ...same, folder: giteaFolder, peer: peers.gitea, ...settings }, abort);
+    const part: Part = {
+      ...running,
+      name: "gitea",
+      kill: () => {
+        running.signal("SIGKILL");
+      },
+    };
+    parts.add(part);
+    return { running, part };
   };
-  parts.add(giteaPart);
-  stack.defer(() => parts.stop(giteaPart));
-  const admin = await createAdmin(gitea, { user: "demo" }, signal);
-  onStep(`Gitea ${peers.gitea.version} answers at ${gitea.url}`);
-  const runner = await registerRunner(gitea, { name: "gitea-dynamic-runner", labels: [] }, signal);
+  let gitea = await serve(signal);
+  stack.defer(() => parts.stop(gitea.part));
+  const admin = await createAdmin(gitea.running, { user: "demo" }, signal);
+  onStep(`Gitea ${peers.gitea.version} answers at ${gitea.running.url}`);
+  const runner = await registerRunner(gitea.running, { name: "gitea-dynamic-runner", labels: [] }, signal);
   onStep(`runner ${runner.uuid} is registered`);
 
   const side = await startRunnerSide(
-    { ...options, folder, parts, gitea: { url: gitea.url, runner }, onStep },
+    { ...options, folder, parts, gitea: { url: gitea.running.url, runner }, onStep },
     signal,
   );
   let executors = 0;
@@ -90,9 +95,19 @@ export async function startPlatform(options: PlatformOptions, signal: AbortSigna
   };
   return {
     ...side,
+    get nats() {
+      return side.nats;
+    },
     folder: folder.path,
-    gitea,
+    get gitea() {
+      return gitea.running;
+    },
     admin,
+    restartGitea: async (abort) => {
+      const { port } = gitea.running;
+      await parts.stop(gitea.part);
+      gitea = await serve(abort, { port });
+    },
     failure: parts.failure,
     stop,
     [Symbol.asyncDispose]: async () => void (await stop()),

@@ -2,7 +2,7 @@ import path from "node:path";
 import { freePort } from "../peers/free-port.ts";
 import type { RegisteredRunner } from "../peers/gitea-api/register-runner.ts";
 import type { ServerProcess } from "../peers/server-process.ts";
-import { startNats, type Nats } from "../peers/start-nats.ts";
+import { startNats, type Nats, type NatsOptions } from "../peers/start-nats.ts";
 import type { Spire } from "../peers/start-spire.ts";
 import { startController, type ControllerLine } from "./controller-process.ts";
 import { endExecutors } from "./end-executors.ts";
@@ -39,6 +39,7 @@ export type RunnerSideOptions = {
 
 /** What it takes beside Gitea: NATS JetStream, a Workload API and the controller, all on loopback. */
 export type RunnerSide = {
+  /** The server that runs now; its address and password stay the same. */
   readonly nats: Nats;
   /** Where it was asked for. */
   readonly spire: Spire | undefined;
@@ -48,6 +49,8 @@ export type RunnerSide = {
   controller(): ServerProcess;
   /** Starts the controller again after it was stopped or killed, this once with some variables changed. */
   restartController(signal: AbortSignal, changed?: Readonly<Record<string, string>>): Promise<void>;
+  /** Ends NATS in order and starts it again at the same address; `between` may change its files, below `jetstream`. */
+  restartNats(signal: AbortSignal, between?: (folder: string) => Promise<void>): Promise<void>;
   /** Ends all of it, executors included; resolves to how many executors the controller had left. */
   stop(): Promise<{ readonly executors: number }>;
 };
@@ -56,28 +59,31 @@ export type RunnerSide = {
 export async function startRunnerSide(options: RunnerSideOptions, signal: AbortSignal): Promise<RunnerSide> {
   const { peers, folder, parts, gitea, onStep } = options;
   await using stack = new AsyncDisposableStack();
-  const started = (part: Part) => {
-    parts.add(part);
-    stack.defer(() => parts.stop(part));
-  };
   const natsFolder = await folder.below("nats");
-  const nats = await startNats({ folder: natsFolder, peer: peers.nats }, signal);
-  started({
-    name: "nats-server",
-    logFile: path.join(natsFolder, "nats-server.log"),
-    exited: nats.exited,
-    stop: () => nats.stop(),
-    kill: () => {
-      nats.signal("SIGKILL");
-    },
-  });
-  onStep(`NATS JetStream listens on ${nats.url}`);
+  const startQueue = async (abort: AbortSignal, same: Pick<NatsOptions, "port" | "password"> = {}) => {
+    const running = await startNats({ ...same, folder: natsFolder, peer: peers.nats }, abort);
+    const part: Part = {
+      name: "nats-server",
+      logFile: path.join(natsFolder, "nats-server.log"),
+      exited: running.exited,
+      stop: () => running.stop(),
+      kill: () => {
+        running.signal("SIGKILL");
+      },
+    };
+    parts.add(part);
+    return { running, part };
+  };
+  let nats = await startQueue(signal);
+  stack.defer(() => parts.stop(nats.part));
+  onStep(`NATS JetStream listens on ${nats.running.url}`);
 
   const identities =
     options.spire === undefined
       ? await startDevelopmentIdentities(options.workloadApi ?? {}, folder, signal)
       : await startSpireIdentities(options.spire, folder, signal);
-  started(identities.part);
+  parts.add(identities.part);
+  stack.defer(() => parts.stop(identities.part));
   onStep(identities.what);
 
   const state = await folder.below("state");
@@ -86,9 +92,9 @@ export async function startRunnerSide(options: RunnerSideOptions, signal: AbortS
     GITEA_URL: gitea.url,
     GITEA_RUNNER_UUID: gitea.runner.uuid,
     GITEA_RUNNER_TOKEN_FILE: await writeSecret(folder.path, "runner-token", gitea.runner.token),
-    NATS_URL: nats.url,
-    NATS_USER: nats.user,
-    NATS_PASSWORD_FILE: nats.passwordFile,
+    NATS_URL: nats.running.url,
+    NATS_USER: nats.running.user,
+    NATS_PASSWORD_FILE: nats.running.passwordFile,
     TRUST_DOMAIN: trustDomain,
     RUNNER_FACADE_LISTEN: `127.0.0.1:${port}`,
     RUNNER_FACADE_URL: `https://127.0.0.1:${port}`,
@@ -130,13 +136,21 @@ export async function startRunnerSide(options: RunnerSideOptions, signal: AbortS
   const all = stack.move();
   let stopping: Promise<void> | undefined;
   return {
-    nats,
+    get nats() {
+      return nats.running;
+    },
     spire: identities.spire,
     environment,
     controller: () => controller.running,
     restartController: async (abort, changed) => {
       await parts.stop(controller.part);
       controller = await start(abort, changed);
+    },
+    restartNats: async (abort, between) => {
+      const { port: samePort, password } = nats.running;
+      await parts.stop(nats.part);
+      await between?.(natsFolder);
+      nats = await startQueue(abort, { port: samePort, password });
     },
     stop: async () => {
       await (stopping ??= all.disposeAsync());

@@ -91,7 +91,9 @@ jobs:
     const red = await health.page("healthz");
     assert.equal(red.status, 503);
     assert.match(red.text, /^capability: no key in CAPABILITY_KEY_FILE verifies .*, since 2/m);
-    assert.equal(await health.metric('runners_troubles{kind="capability"}'), 1);
+    assert.match(red.text, /^unknown-key: a task in the queue is sealed with a key .*, since 2/m);
+    for (const kind of ["capability", "unknown-key"])
+      assert.equal(await health.metric(`runners_troubles{kind="${kind}"}`), 1);
     for (const page of ["livez", "readyz"]) assert.equal((await health.page(page)).status, 200);
 
     seen = await restartWith([fresh, old]);

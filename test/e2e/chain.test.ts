@@ -64,6 +64,32 @@ describe("a push to a real Gitea", () => {
     ]);
   });
 
+  it("leaves the history of a job behind", async () => {
+    const { nats: server } = real.platform;
+    const nats = await connect({ servers: server.url, user: server.user, pass: server.password });
+    try {
+      const manager = await nats.jetstreamManager();
+      const told = async () => {
+        const events: string[] = [];
+        const { state } = await manager.streams.info("CI_RUNNER_EVENTS");
+        for (let seq = state.first_seq; seq <= state.last_seq; seq++) {
+          const { subject, data } = await manager.streams.getMessage("CI_RUNNER_EVENTS", { seq });
+          const { event } = JSON.parse(Buffer.from(data).toString()) as { readonly event: string };
+          if (subject === "ci.assignment.events.gitea-task-1") events.push(event);
+        }
+        return events;
+      };
+      await eventually("it is told to its end", async () => (await told()).at(-1) === "forgotten");
+      const wanted = ["offered", "executor_created", "claimed", "acked", "accepted", "executor_deleted"];
+      assert.deepEqual(
+        (await told()).filter((event) => wanted.includes(event)),
+        wanted,
+      );
+    } finally {
+      await nats.close();
+    }
+  });
+
   it("B-75 shows a job no credential but its own", async () => {
     const { platform } = real;
     const run = await real.push("secrets", workflow);

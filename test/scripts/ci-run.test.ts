@@ -26,7 +26,9 @@ function mochaOn(...filesAndOptions: readonly string[]): string {
 }
 
 const unit = suite("test", { passed: 3, failed: 0, skipped: 0 });
-const endToEnd = suite("run test:e2e", { passed: 2, failed: 0, skipped: 0 });
+const endToEnd = suite("run test:e2e", { passed: 1, failed: 0, skipped: 0 });
+const chaos = suite("run test:chaos", { passed: 1, failed: 0, skipped: 0 });
+const others = `${endToEnd}\n${chaos}`;
 
 describe(".ci/run", () => {
   const tools = useFakeTools();
@@ -55,10 +57,19 @@ describe(".ci/run", () => {
   const run = async (...args: Parameters<typeof start>) => await end(await start(...args));
 
   it("adds up the tests of all suites in its last line", async () => {
-    const { lastLine, exitCode } = await run([unit, endToEnd]);
+    const { lastLine, exitCode } = await run([unit, others]);
     assert.equal(lastLine, "5 passed, 0 failed");
     assert.equal(exitCode, 0);
-    const all = ["ci", "run check", "run lint", "run gen", "run peers", "test", "run test:e2e"];
+    const all = [
+      "ci",
+      "run check",
+      "run lint",
+      "run gen",
+      "run peers",
+      "test",
+      "run test:e2e",
+      "run test:chaos",
+    ];
     assert.deepEqual(await tools.calls(), all);
   });
 
@@ -67,7 +78,7 @@ describe(".ci/run", () => {
     const { output, lastLine, exitCode } = await run([
       check,
       suite("test", { passed: 1, failed: 2, skipped: 0 }),
-      endToEnd,
+      others,
     ]);
     assert.equal(lastLine, "3 passed, 3 failed");
     assert.equal(exitCode, 1);
@@ -75,8 +86,8 @@ describe(".ci/run", () => {
   });
 
   it("fails when a suite ran no test", async () => {
-    const { output, lastLine, exitCode } = await run([unit]);
-    assert.equal(lastLine, "3 passed, 1 failed");
+    const { output, lastLine, exitCode } = await run([unit, chaos]);
+    assert.equal(lastLine, "4 passed, 1 failed");
     assert.equal(exitCode, 1);
     assert.match(output, /^failed: end-to-end tests: no test ran$/m);
   });
@@ -84,11 +95,11 @@ describe(".ci/run", () => {
   it("fails when a suite fails though all its tests passed", async () => {
     const crash =
       '[ "$*" = test ] && { echo \'{"passed":3,"failed":0,"skipped":0}\' >> "$TEST_COUNTS"; exit 7; }';
-    assert.equal((await run([crash, endToEnd])).lastLine, "5 passed, 1 failed");
+    assert.equal((await run([crash, others])).lastLine, "5 passed, 1 failed");
   });
 
   it("tells skipped tests, which fail under CI=true", async () => {
-    const npm = [suite("test", { passed: 3, failed: 0, skipped: 2 }), endToEnd];
+    const npm = [suite("test", { passed: 3, failed: 0, skipped: 2 }), others];
     const here = await run(npm);
     assert.equal(here.lastLine, "5 passed, 0 failed, 2 skipped");
     assert.equal(here.exitCode, 0);
@@ -111,7 +122,7 @@ describe(".ci/run", () => {
           after("tidy up", () => { throw new Error("nothing to tidy"); });
         });`,
       );
-      const { output } = await run([mochaOn(...options, "fails.test.cjs"), endToEnd]);
+      const { output } = await run([mochaOn(...options, "fails.test.cjs"), others]);
       assert.deepEqual(
         output
           .slice(output.indexOf("\nfailed: "))
@@ -135,7 +146,7 @@ describe(".ci/run", () => {
 
   it("names a file that cannot be loaded beside others", async () => {
     await writeFile(join(tools.bin, "..", "breaks.test.cjs"), 'throw new Error("not today");');
-    const { output } = await run([mochaOn("--parallel", "--jobs", "2", "breaks.test.cjs"), endToEnd]);
+    const { output } = await run([mochaOn("--parallel", "--jobs", "2", "breaks.test.cjs"), others]);
     assert.match(output, /^failed: unit tests: breaks\.test\.cjs: .*not today$/m);
   });
 
@@ -147,13 +158,13 @@ describe(".ci/run", () => {
     const { output } = await run([
       `if [ "$*" = test ]; then ${lines.join("; ")}; fi`,
       suite("test", { passed: 0, failed: 23, skipped: 0 }),
-      endToEnd,
+      others,
     ]);
     assert.match(output, /^failed: unit tests: test 20\nfailed: unit tests: and 3 more\n\ntotal/m);
   });
 
   it("says so in its last line when nothing can be installed", async () => {
-    const { lastLine, exitCode } = await run(['[ "$*" = ci ] && exit 1', unit, endToEnd]);
+    const { lastLine, exitCode } = await run(['[ "$*" = ci ] && exit 1', unit, others]);
     assert.equal(lastLine, "0 passed, 1 failed");
     assert.equal(exitCode, 1);
   });

@@ -38,6 +38,7 @@ export type BootstrapUnderTest = AsyncDisposable & {
 const times: Times = {
   identity: 5_000,
   start: 10_000,
+  claim: 10_000,
   probeEvery: 10,
   probe: 2_000,
   call: 2_000,

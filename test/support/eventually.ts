@@ -1,12 +1,16 @@
 import { systemClock } from "../../controller/platform/clock.ts";
 
-const everyMs = 100;
+const defaultEveryMs = 100;
 
-/** Resolves when `done` says so: for what nobody tells us of. Rejects after `deadlineMs` with what was waited for. */
+/**
+ * Resolves when `done` says so: for what nobody tells us of. Rejects after `deadlineMs` with what was waited for. What is
+ * dear to ask is asked less often.
+ */
 export async function eventually(
   what: string,
   done: () => boolean | Promise<boolean>,
   deadlineMs = 60_000,
+  everyMs = defaultEveryMs,
 ): Promise<void> {
   const late = AbortSignal.timeout(deadlineMs);
   while (!(await done())) {

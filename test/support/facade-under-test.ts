@@ -194,7 +194,10 @@ export function createFacadeUnderTest(): FacadeUnderTest {
       attempt = anAttempt(),
     ) => {
       const compressedTask = await compressTask(task);
-      await assignments.offer({ assignment, fetchedAt: testStart, sequence: 1, compressedTask }, never);
+      await assignments.offer(
+        { assignment, fetchedAt: testStart, sequence: 1, compressedTask, isNew: true },
+        never,
+      );
       await apply(begun(attempt.nonce), assignment);
     },
     apply,

@@ -86,7 +86,8 @@ describe("what becomes of an assignment", () => {
     for (const phase of phaseNames.filter((name) => name !== "queued"))
       for (const type of eventTypes) {
         const event = ofAnotherAttempt(anEvent[type]);
-        if (event === anEvent[type]) continue;
+        // An executor of an attempt that the record does not know of says that the record is an old one.
+        if (event === anEvent[type] || event.type === "executor_adopted") continue;
         assert.equal(next(inPhase(phase), event, now).moved, false, `${type} while ${phase}`);
       }
   });
@@ -119,6 +120,15 @@ describe("what becomes of an assignment", () => {
   it("adopts no executor of an attempt that is known to be lost", () => {
     const record = aRecord({ attempts: { begun: 1, burnt: 1 } });
     assert.equal(next(record, anEvent.executor_adopted, now).moved, false);
+  });
+
+  it("adopts an executor of a later attempt than it knows of: the record is an old one", () => {
+    const attempt = anAttempt({ number: 2 });
+    for (const record of [aRecord({ attempts: { begun: 1, burnt: 1 } }), inPhase("starting")]) {
+      const adopted = moved(record, { type: "executor_adopted", attempt });
+      assert.deepEqual(adopted.phase, { name: "adopted", attempt, since: now });
+      assert.equal(adopted.attempts.begun, 2);
+    }
   });
 
   it("keeps the first claim for ever, and its deadline if one is known", () => {

@@ -191,6 +191,37 @@ describe("an executor that may not run its job", () => {
   });
 });
 
+describe("an executor that does not hear whether it has claimed", () => {
+  const start = 1_500;
+  /** Asked every 10 ms at most: that takes longer. */
+  const often = 160;
+
+  it("goes on to ask when its time to start is over: if it has, nobody else will ever run the job", async () => {
+    await using test = await bootstrapUnderTest({ times: { start } });
+    test.facade.fail("updateTask", Code.Unavailable);
+    const running = test.run();
+    await Promise.race([test.facade.called("updateTask", often), running]);
+    test.facade.recover("updateTask");
+    assert.equal(await running, Result.SUCCESS);
+  });
+
+  it("does not run the job when another attempt has taken its place meanwhile", async () => {
+    await using test = await bootstrapUnderTest({ times: { start } });
+    test.facade.fail("updateTask", Code.Unavailable);
+    const running = test.run();
+    await Promise.race([test.facade.called("updateTask", often), running]);
+    test.facade.fail("updateTask", Code.Unauthenticated);
+    await assert.rejects(running, RefusedError);
+    assert.deepEqual(await test.traces(), []);
+  });
+
+  it("gives up in the end", async () => {
+    await using test = await bootstrapUnderTest({ times: { claim: 100 } });
+    test.facade.fail("updateTask", Code.Unavailable);
+    await assert.rejects(test.run(), DeadlineError);
+  });
+});
+
 describe("gitea-job-started", () => {
   it("runs before the claim, and what it leaves running is not waited for", async () => {
     await using test = await bootstrapUnderTest();

@@ -146,6 +146,7 @@ describe("admitting a caller", () => {
       Code.Unavailable,
       1,
     ],
+    ["a later attempt than the one that is starting", known, { attempt: second }, starting, Code.Unavailable],
     ["the last attempt, which was given up", known, {}, queued, Code.Unauthenticated, 1],
     ["an attempt that was given up before the last one", known, {}, queued, Code.Unauthenticated, 2],
     ["an attempt whose record was lost and that was found again", known, {}, adopted, undefined],
@@ -215,8 +216,10 @@ describe("admitting a caller", () => {
       Code.Unauthenticated,
     ],
   ];
-  for (const [title, peer, init, phase, refused, begun = 0] of cases) {
+  for (const [title, peer, init, phase, refused, given] of cases) {
     it(`B-11 B-71 ${refused === undefined ? "admits" : `answers ${Code[refused]} to`} ${title}`, () => {
+      const inPhase = phase !== undefined && "attempt" in phase ? (phase.attempt?.number ?? 0) : 0;
+      const begun = given ?? inPhase;
       const record =
         phase === undefined ? undefined : aRecord({ assignment, phase, attempts: { begun, burnt: 0 } });
       assert.equal(refusal(peer, init, record), refused);

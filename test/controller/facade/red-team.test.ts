@@ -224,12 +224,16 @@ describe("an attack on the facade", () => {
     await untouched();
   });
 
-  for (const [what, attempt] of [
-    ["an older attempt", anAttempt()],
-    ["the current attempt's number and another nonce", anAttempt({ number: 2, nonce: "f".repeat(32) })],
-    ["the next attempt, which has not begun", anAttempt({ number: 3 })],
+  for (const [what, attempt, code] of [
+    ["an older attempt", anAttempt(), Code.Unauthenticated],
+    [
+      "the current attempt's number and another nonce",
+      anAttempt({ number: 2, nonce: "f".repeat(32) }),
+      Code.Unauthenticated,
+    ],
+    ["a later attempt than the record knows of", anAttempt({ number: 3 }), Code.Unavailable],
   ] as const)
-    it(`by ${what} with a good capability is refused for good, and the current one goes on`, async () => {
+    it(`by ${what} with a good capability is answered ${Code[code]}, and the current one goes on`, async () => {
       const job = anAssignment({ taskId: 44n });
       await facade.started(job);
       await facade.apply(lost(anAttempt()), job);
@@ -238,7 +242,7 @@ describe("an attack on the facade", () => {
       const old = connect(leaf, { assignment: job, attempt });
       await assert.rejects(
         old.updateTask({ state: { id: job.taskId, result: Result.SUCCESS } }),
-        (error) => ConnectError.from(error).code === Code.Unauthenticated,
+        (error) => ConnectError.from(error).code === code,
       );
       const current = connect(leaf, { assignment: job, attempt: anAttempt({ number: 2 }) });
       assert.equal((await current.fetchTask({})).task?.id, job.taskId);

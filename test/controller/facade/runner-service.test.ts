@@ -85,7 +85,8 @@ describe("the facade's service", () => {
 
     it("refuses Declare to callers that it does not admit", async () => {
       await refused(facade.client({ peer: "spiffe://example.org/x" }).declare({}), Code.PermissionDenied);
-      await refused(facade.client({ attempt: anAttempt({ number: 2 }) }).declare({}), Code.Unauthenticated);
+      const nonce = "f".repeat(32);
+      await refused(facade.client({ attempt: anAttempt({ nonce }) }).declare({}), Code.Unauthenticated);
     });
   });
 
@@ -506,7 +507,7 @@ describe("the facade's service", () => {
       [{ capability: bad, peer: "spiffe://example.org/x" }, undefined],
       [{ capability: bad, peer: "" }, undefined],
       [{ capability: bad, assignmentId: unknown.id }, undefined],
-      [{ attempt: anAttempt({ number: 2 }) }, assignment.id],
+      [{ attempt: anAttempt({ nonce: "f".repeat(32) }) }, assignment.id],
     ] as const;
     for (const [caller] of cases) await assert.rejects(facade.client(caller).fetchTask({}));
     assert.deepEqual(

@@ -449,6 +449,21 @@ describe("UpdateTask", () => {
       await refused(beat(adopted.client({ instance: "bootstrap-instance-2" })), Code.Unauthenticated);
     });
 
+    it("I11 is told how many rows the log has, for there may be some of ours", async () => {
+      adopted.gitea.rows = 3;
+      let rows: string | null = null;
+      const onHeader = (headers: Headers) => (rows = headers.get(callHeaders.logRows));
+      await adopted.client().updateTask({ state: { id: taskId } }, { onHeader });
+      assert.equal(rows, "3");
+    });
+
+    it("is not asked for rows when it tells of its job: its result counts though Gitea is away", async () => {
+      for (const method of ["storedRows", "updateTask"] as const) adopted.gitea.failNext(method, noAnswer);
+      const { state } = await adopted.client().updateTask({ state: { id: taskId, result: Result.SUCCESS } });
+      assert.equal(state?.result, Result.SUCCESS);
+      assert.equal(adopted.record().phase.name, "ending");
+    });
+
     it("writes its log also before it says anything of its state", async () => {
       const rows = [{ content: "x" }];
       const { ackIndex } = await adopted.client().updateLog({ taskId, index: 7n, rows });

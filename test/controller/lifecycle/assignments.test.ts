@@ -15,7 +15,13 @@ import { anEvent, inPhase } from "../../support/phases.ts";
 const assignment = anAssignment();
 const { id } = assignment;
 const never = new AbortController().signal;
-const offer = { assignment, fetchedAt: testStart, sequence: 1, compressedTask: Buffer.from("the task") };
+const offer = {
+  assignment,
+  fetchedAt: testStart,
+  sequence: 1,
+  compressedTask: Buffer.from("the task"),
+  isNew: true,
+};
 const begin = (nonce: string): AssignmentEvent => ({ ...anEvent.attempt_begun, nonce });
 const { nonce } = anAttempt();
 const otherNonce = anAttempt({ number: 7 }).nonce;
@@ -101,6 +107,32 @@ describe("the live assignments", () => {
       const delivered = { ...offer, kind: "assignment", deliveryCount: 1 };
       await assignments.offer(delivered, never);
       assert.deepEqual(store.stored.get(id)?.record, aRecord());
+    });
+
+    it("I11 takes it that rows of ours may be in the log, unless it was just fetched", async () => {
+      const { isNew: _, ...message } = offer;
+      await assignments.offer(message, never);
+      assert.equal(assignments.get(id)?.record.rowsBegun, true);
+      const other = anAssignment({ taskId: 43n });
+      await assignments.offer({ ...offer, assignment: other }, never);
+      assert.equal(assignments.get(other.id)?.record.rowsBegun, false);
+    });
+
+    it("takes one whose record another controller removed while it was made", async () => {
+      let first = true;
+      const passing: typeof store = {
+        ...store,
+        create: async (record, signal) => {
+          const write = first
+            ? ({ kind: "conflict", current: undefined } as const)
+            : store.create(record, signal);
+          first = false;
+          return write;
+        },
+      };
+      const live = createAssignments({ store: passing, clock });
+      assert.equal(await live.offer(offer, never), "taken");
+      assert.equal(store.stored.size, 1);
     });
 
     it("takes its own record again whose answer got lost", async () => {

@@ -82,6 +82,21 @@ describe("comparing the stream with what waits", () => {
       assert.equal(stream.messages.size, 1);
     });
 
+  it("I10 notices a lost message though another one has taken its sequence", async () => {
+    const third = anAssignment({ taskId: 44n });
+    await fetched(first);
+    await fetched(second);
+    await pass();
+    stream.loseTail(2);
+    await fetched(third);
+    for (let i = 0; i < 2; i++) await pass();
+    assert.equal(stream.messages.size, 3);
+    assert.deepEqual(stream.messages.get(recordOf(second)?.sequence ?? 0), {
+      kind: "assignment",
+      ...taskOf(second),
+    });
+  });
+
   it("I10 stores anew what is lost again just after it was stored anew", async () => {
     await fetched(first);
     await pass();

@@ -9,6 +9,7 @@ import {
   type AssignmentRecord,
   claimOf,
   isCurrentAttempt,
+  isUnclaimed,
   phaseNames,
 } from "../../../controller/assignment/record.ts";
 import { defaultTimes as times } from "../../../controller/assignment/times.ts";
@@ -120,6 +121,27 @@ describe("the next steps of an assignment", () => {
       { executors: [executor(1, "running")] },
       0,
       ["delete 1"],
+    ],
+    [
+      "queued again, one of a later attempt: the record is an old one",
+      aRecord({ attempts: { begun: 1, burnt: 1 } }),
+      { executors: [executor(1, "ended"), executor(2, "running")] },
+      0,
+      ["executor_adopted"],
+    ],
+    [
+      "queued again, one of a later attempt whose task is over",
+      aRecord({ attempts: { begun: 1, burnt: 1 } }),
+      { executors: [executor(2, "terminal")] },
+      0,
+      ["delete 2"],
+    ],
+    [
+      "starting, one of a later attempt: the record is an old one",
+      inPhase("starting"),
+      { executors: [executor(1, "ended"), executor(2, "ended")] },
+      0,
+      ["executor_adopted"],
     ],
     ["queued for too long", inPhase("queued"), {}, times.endlessMs, ["failed no_time_left"]],
     ["starting, not created yet", inPhase("starting"), {}, 0, []],
@@ -473,6 +495,8 @@ describe("the next steps of an assignment", () => {
   }
   const lives = ({ state }: Executor) => state.phase !== "ended";
   const isMine = (record: AssignmentRecord, one: Executor) => isCurrentAttempt(record, one.metadata.attempt);
+  const isUnknown = (record: AssignmentRecord, { metadata }: Executor) =>
+    isUnclaimed(record) && metadata.attempt.number > record.attempts.begun && !metadata.terminal;
   const touched = (all: readonly Step[], { name }: Executor) =>
     all.some((step) => (step.do === "kill" || step.do === "delete") && step.executor === name);
 
@@ -493,8 +517,15 @@ describe("the next steps of an assignment", () => {
 
   it("end each executor of an attempt that is lost, at once", () => {
     everywhere(({ record, executors: there, steps: taken }) => {
-      if (record === undefined || record.attempts.begun === 0) return;
+      if (record === undefined || there.some((one) => isUnknown(record, one))) return;
       for (const one of there) if (!isMine(record, one)) assert.equal(touched(taken, one), true);
+    });
+  });
+
+  it("touch none while there is one of a later attempt than the record of a waiting task knows of", () => {
+    everywhere(({ record, executors: there, steps: taken }) => {
+      if (record === undefined || !there.some((one) => isUnknown(record, one))) return;
+      assert.deepEqual(taken.map(asText), ["executor_adopted"]);
     });
   });
 

@@ -8,6 +8,7 @@ import { aContent, createFakeQueue } from "../../fakes/fake-queue.ts";
 import { createFakeClock } from "../../fakes/fake-clock.ts";
 import type { Said } from "../../fakes/fake-tasks.ts";
 import { anAttempt, anExecutorMetadata, testStart } from "../../support/builders.ts";
+import { inPhase } from "../../support/phases.ts";
 import {
   anEnvironment,
   createLaneUnderTest,
@@ -506,6 +507,19 @@ describe("ensuring an executor", () => {
     assert.equal(one.phase(), "starting 2");
     assert.equal(alive(one).includes(first), false);
   });
+
+  for (const phase of ["queued", "starting"] as const)
+    it(`I10 goes on with an executor of a later attempt than an old record knows of: ${phase}`, async () => {
+      const one = await withoutRecords(1, 2);
+      const [first = "", second = ""] = alive(one);
+      one.backend.end(first);
+      one.store.overwrite({ ...inPhase(phase), assignment, attempts: { begun: 1, burnt: 0 } });
+      for (const stored of one.store.stored.values()) one.assignments.restore(stored);
+      one.run("worker");
+      await one.clock.step(minute);
+      assert.equal(one.phase(), "adopted 2");
+      assert.deepEqual(alive(one), [second]);
+    });
 
   it("creates the executor of an attempt that was only begun before a restart", async () => {
     const earlier = started();

@@ -69,6 +69,16 @@ describe("keeping unclaimed tasks alive", () => {
       assert.equal(Math.floor(b - a), ms);
     });
 
+  it("tells once a minute that Gitea does not answer, however many tasks it speaks for", async () => {
+    const one = await started("keep-alive");
+    for (let i = 0; i < 100; i++) one.tasks.failNext("beat", new Error("connection refused"));
+    await one.clock.step(110_000);
+    const lines = one.log.lines.filter(({ message }) => message === "assignment processing error");
+    assert.equal(lines.length, 2);
+    assert.equal(lines[0]?.fields["leftOut"], 0);
+    assert.ok(Number(lines[1]?.fields["leftOut"]) >= 6, String(lines[1]?.fields["leftOut"]));
+  });
+
   it("is silent about a task from its claim on", async () => {
     const one = await started("worker", "keep-alive");
     await one.claim(first);
