@@ -4,6 +4,7 @@ import type { Mutant } from "./mutant.ts";
 export const mutantsOfEnds: readonly Mutant[] = [
   {
     name: "lets a second instance of an executor in",
+    scenario: "I12 answers no caller but the attempt's own executor",
     edits: [
       {
         file: "controller/facade/admit.ts",
@@ -14,6 +15,7 @@ export const mutantsOfEnds: readonly Mutant[] = [
   },
   {
     name: "lets the executor of a lost attempt in",
+    scenario: "I12 answers no caller but the attempt's own executor",
     edits: [
       {
         file: "controller/facade/admit.ts",
@@ -70,6 +72,7 @@ export const mutantsOfEnds: readonly Mutant[] = [
   },
   {
     name: "tells a verdict before it is recorded",
+    scenario: "fails a job by name 5 min after its bootstrap has been stopped",
     edits: [
       {
         file: "controller/lifecycle/assignments.ts",
@@ -114,6 +117,7 @@ export const mutantsOfEnds: readonly Mutant[] = [
   },
   {
     name: "counts silence from before it led",
+    scenario: "loses no job to a key file that lacks the key, once there is one that has it again",
     edits: [
       {
         file: "controller/lifecycle/hearing.ts",

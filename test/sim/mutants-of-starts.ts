@@ -29,6 +29,8 @@ export const mutantsOfStarts: readonly Mutant[] = [
   },
   {
     name: "creates without asking Gitea",
+    scenario:
+      "creates nothing for a message of a forgotten job that comes back with an old stream, after a failover",
     edits: [
       {
         file: "controller/worker/ensure-executor.ts",
@@ -39,6 +41,7 @@ export const mutantsOfStarts: readonly Mutant[] = [
   },
   {
     name: "never pulls again what was handed back",
+    scenario: "I12 answers no caller but the attempt's own executor",
     edits: [
       {
         file: "controller/worker/worker.ts",
@@ -49,6 +52,8 @@ export const mutantsOfStarts: readonly Mutant[] = [
   },
   {
     name: "waits for the claim of a dead executor",
+    scenario:
+      "fails a job whose executors die at their start after three of them, by name, each loss told within 30 s",
     edits: [
       {
         file: "controller/worker/next-move.ts",
@@ -74,6 +79,8 @@ export const mutantsOfStarts: readonly Mutant[] = [
   },
   {
     name: "counts no attempt",
+    scenario:
+      "fails a job whose executors die at their start after three of them, by name, each loss told within 30 s",
     edits: [
       {
         file: "controller/assignment/before-claim.ts",
@@ -84,6 +91,7 @@ export const mutantsOfStarts: readonly Mutant[] = [
   },
   {
     name: "speaks for no task that waits",
+    scenario: "I6 acts on a cancel within 20 s in any state",
     edits: [
       {
         file: "controller/worker/keep-alive.ts",
@@ -104,6 +112,7 @@ export const mutantsOfStarts: readonly Mutant[] = [
   },
   {
     name: "tells no waiting job why it waits",
+    scenario: "I7 tells a job within 30 s that the quota leaves no room, and runs it when there is some",
     edits: [
       {
         file: "controller/worker/waiting-rows.ts",

@@ -3,21 +3,23 @@ import type { Mutant } from "./mutant.ts";
 /** Of what is done when a store has lost something, or does not answer. */
 export const mutantsOfStores: readonly Mutant[] = [
   {
-    name: "takes its own write for somebody else's",
+    name: "takes its own write for a conflict",
     edits: [
       {
         file: "controller/record/record-store.ts",
-        from: `      return { kind: "stored", stored: { record, revision: current.revision } };
-    }
-    if (failure`,
-        to: `      return { kind: "conflict", current: undefined };
-    }
-    if (failure`,
+        from: `    const current = await read(id, signal);
+    if (current !== undefined && isOurs`,
+        to: `    if (failure === undefined) throw new Error("somebody else has written the record");
+    const current = await read(id, signal);
+    if (current !== undefined && isOurs`,
       },
     ],
+    scenario: "knows its own writes whose answers got lost",
   },
   {
     name: "takes a lost bucket for jobs that nobody has claimed",
+    scenario:
+      "never makes a second executor for a job whose record and leader were lost, and whose executor then died",
     edits: [
       {
         file: "controller/assignment/before-claim.ts",
@@ -54,6 +56,7 @@ export const mutantsOfStores: readonly Mutant[] = [
   },
   {
     name: "writes no lost record anew",
+    scenario: "I10 writes a record anew that nothing else changes, before the next leader needs it",
     edits: [
       {
         file: "controller/lifecycle/compare-records.ts",
@@ -64,6 +67,7 @@ export const mutantsOfStores: readonly Mutant[] = [
   },
   {
     name: "takes in no record of an earlier leader",
+    scenario: "speaks for a task that a paused leader has fetched as it woke up, though the queue is away",
     edits: [
       {
         file: "controller/lifecycle/compare-records.ts",
@@ -74,6 +78,7 @@ export const mutantsOfStores: readonly Mutant[] = [
   },
   {
     name: "gives up a task that cannot be published at once",
+    scenario: "stores a task once that it publishes again and again for 3 min",
     edits: [
       {
         file: "controller/scheduler/take-task.ts",

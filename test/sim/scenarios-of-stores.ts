@@ -18,6 +18,18 @@ export const scenariosOfStores: readonly Scenario[] = [
     },
   },
   {
+    name: "I10 writes a record anew that nothing else changes, before the next leader needs it",
+    plan: planOf([
+      push(0, 1 * seconds, { ms: 5 * minutes }),
+      { at: after(0, "ran", 30 * seconds), do: "lose-bucket", anewMs: 1 * seconds },
+      { at: after(0, "ran", 2 * minutes), do: "crash", restartMs: 0 },
+    ]),
+    check: (job) => {
+      ended(job(0), "success");
+      assert.equal(job(0).forgotten.record, false);
+    },
+  },
+  {
     name: "I10 loses no job with the stream, while jobs run, start and wait",
     plan: planOf([...three, { at: after(1, "created", 1), do: "lose-stream" }], 2),
     check: (job) => {
