@@ -6,6 +6,7 @@ import {
   relevantVariables,
   type Environment,
 } from "./config/contradictions.ts";
+import { leaseConfig, podConfig } from "./config/kubernetes.ts";
 import { localConfig } from "./config/local.ts";
 import { withEndless } from "./config/times.ts";
 import { schemaFor, type ReadFile, type Variables } from "./config/variables.ts";
@@ -73,6 +74,7 @@ function arrange(variables: Variables) {
           timeoutSeconds: variables.VM_TIMEOUT_SECONDS,
         },
   );
+  const local = localConfig(variables);
   const { OPENSANDBOX_API: api, OPENSANDBOX_API_KEY_FILE: apiKey } = variables;
   return {
     gitea: {
@@ -101,7 +103,11 @@ function arrange(variables: Variables) {
     allowForksOnPods: variables.POD_ALLOW_FORKS,
     /** Set if and only if the vm worker is selected and runs there. */
     openSandbox: api === undefined || apiKey === undefined ? undefined : { api, apiKey },
-    local: localConfig(variables),
+    local,
+    /** Set if and only if the pod worker is selected and makes Pods. */
+    kubernetes: podConfig(variables),
+    /** Set if and only if no backend is local. */
+    lease: leaseConfig(variables, local !== undefined),
     ...withEndless(variables.RUNNER_TIMES, variables.GITEA_ENDLESS_SECONDS),
     healthListen: variables.HEALTH_LISTEN,
     logLevel: variables.LOG_LEVEL,

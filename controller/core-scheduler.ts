@@ -37,6 +37,7 @@ export function putSchedulerTogether({
       read: ports.read,
       compress: ports.compress,
       publish: (task, signal) => queue.publish(task, signal),
+      isKnown: (id) => assignments.get(id) !== undefined,
       offer: (task, signal) => assignments.offer({ ...task, isNew: true }, signal),
       fail: async (taskId, failure, signal) => {
         const offered = offeredRunsOn(kinds, vmLabel);

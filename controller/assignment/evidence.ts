@@ -36,7 +36,7 @@ function redact(line: string): string {
     .replaceAll(/:\/\/[^\s/@]*@/g, `://${hidden}@`)
     .replaceAll(/\b(bearer|basic) [\w.~+/=-]{16,}/gi, `$1 ${hidden}`)
     .replaceAll(
-      /\b((?:password|passwd|token|secret|api[_-]?key)["']?[=:] ?["']?)(?!\[)[^\s"'&,;…]+/gi,
+      /(?<!\/etc\/)\b((?:password|passwd|token|secret|api[_-]?key)["']?[=:] ?["']?)(?!\[)[^\s"'&,;…]+/gi,
       `$1${hidden}`,
     )
     .replaceAll(/(sha(?:256|512):)?[\w+.-]{32,}/g, (word: string, digest: string | undefined) =>

@@ -44,7 +44,7 @@ export function contradictions(given: Environment): string[] {
   if (given["RUNNER_TIMES"] !== undefined && (!locally || given["NODE_ENV"] === "production"))
     mistakes.push("RUNNER_TIMES: it is for tests with local executors, never with NODE_ENV=production");
   const trustDomain = given["TRUST_DOMAIN"];
-  for (const name of ["RUNNER_FACADE_SPIFFE_ID", "LOCAL_SPIRE_PARENT_ID"]) {
+  for (const name of ["RUNNER_FACADE_SPIFFE_ID", "LOCAL_SPIRE_PARENT_ID", "SPIRE_AGENT_ID"]) {
     const id = given[name];
     if (id !== undefined && trustDomain !== undefined && !id.startsWith(`spiffe://${trustDomain}/`))
       mistakes.push(`${name}: it is not below TRUST_DOMAIN`);
@@ -62,6 +62,8 @@ export function missingByComponent(given: Environment): string[] {
     needs.push("OPENSANDBOX_API", "OPENSANDBOX_API_KEY_FILE");
   if (given["POD_BACKEND"] === "local" || given["VM_BACKEND"] === "local")
     needs.push(...neededForLocal(given["LOCAL_IDENTITY"]));
+  // Who leads is decided by a Lease, under this name: two of one name would both lead.
+  else needs.push("CONTROLLER_NAMESPACE", "HOSTNAME");
   return needs.filter((name) => given[name] === undefined).map((name) => `${name} is required`);
 }
 

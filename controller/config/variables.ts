@@ -2,8 +2,20 @@ import { z } from "zod";
 import { parseKeyRing } from "../identity/key-ring.ts";
 import { parseSpiffeId, parseTrustDomain } from "../identity/spiffe-id.ts";
 import { logLevels } from "../platform/logger.ts";
+import { dnsPolicies } from "../backends/pod/pod-settings.ts";
 import { parseEndpoint } from "../spiffe/endpoint.ts";
 import { absolutePath, checked, flag, integer, isBareUrl, listen, natsUrl, text, url } from "./fields.ts";
+import {
+  agentId,
+  dnsLabel,
+  labels,
+  objectName,
+  objectNames,
+  patchFile,
+  pathSegment,
+  resources,
+  tolerations,
+} from "./pod-fields.ts";
 import { parseTimes } from "./times.ts";
 
 /** Reads a file whole; replaced in tests. */
@@ -66,12 +78,26 @@ export function schemaFor(readFile: ReadFile) {
     CAPABILITY_KEY_FILE: checked(keyRing).transform(keyRing),
     COMPONENTS: list,
     POD_BACKEND: z.enum(["kubernetes", "local"]).default("kubernetes"),
-    POD_EXECUTOR_IMAGE: text.optional(),
+    POD_EXECUTOR_IMAGE: text.regex(/^\S+$/, "it is not the name of an image").optional(),
+    POD_EXECUTOR_UID: integer(1).default(2000),
+    POD_NAMESPACE: dnsLabel.default("gitea-actions"),
+    POD_SERVICE_ACCOUNT: objectName.default("gitea-task-executor"),
+    POD_RESOURCES: resources.optional(),
+    POD_IMAGE_PULL_SECRETS: objectNames,
+    POD_NODE_SELECTOR: labels,
+    POD_TOLERATIONS: tolerations.optional(),
+    POD_RUNTIME_CLASS: objectName.optional(),
+    POD_DNS_POLICY: z.enum(dnsPolicies).optional(),
+    POD_PATCH_FILE: patchFile(read).optional(),
     POD_CAPACITY: integer(1).default(4),
     POD_BACKLOG: integer(1).optional(),
     POD_TIMEOUT_SECONDS: integer(60).default(14_400),
     POD_ALLOW_FORKS: flag,
-    SPIRE_AGENT_ID: text.optional(),
+    SPIRE_AGENT_ID: agentId.optional(),
+    SPIRE_CLUSTER: pathSegment.default("homelab"),
+    SPIRE_CLASS: objectName.default("spire-mgmt-spire"),
+    SPIRE_SVID_TTL_SECONDS: integer(60).default(600),
+    CONTROLLER_NAMESPACE: dnsLabel.optional(),
     VM_BACKEND: z.enum(["opensandbox", "local"]).default("opensandbox"),
     VM_RUNNER_LABEL: text.default("vm"),
     VM_CAPACITY: integer(1).default(1),

@@ -84,7 +84,7 @@ export function createCompareStream(options: CompareStreamOptions): CompareStrea
     await assignments.apply(id, { type: "queued_again", sequence: stored.sequence }, signal);
   };
 
-  /** False if one could not be seen to: the others are not to wait for it. */
+  /** Whether it is there. One that could not be seen to keeps no other waiting. */
   const lookAt = async (id: string, sequence: number, signal: AbortSignal): Promise<boolean> => {
     try {
       if (await call((deadline) => queue.has(sequence, id, deadline), signal)) return true;
@@ -94,7 +94,7 @@ export function createCompareStream(options: CompareStreamOptions): CompareStrea
           await replace(id, deadline);
         });
       await call(work, signal);
-      return true;
+      return false;
     } catch (error) {
       if (signal.aborted) throw error;
       log.error({ assignment: id, error: describeError(error) }, "lost message is not stored anew yet");
@@ -142,9 +142,10 @@ export function createCompareStream(options: CompareStreamOptions): CompareStrea
     if (complete !== undefined && isAsBefore(complete, { at, wanted })) return;
     let all = true;
     for (const [id, sequence] of wanted) {
-      const seenTo = await lookAt(id, sequence, signal);
-      all &&= seenTo;
+      const isThere = await lookAt(id, sequence, signal);
+      all &&= isThere;
     }
+    // What was stored anew may be lost again before the next look, and the stream be as it was.
     complete = all ? { at, wanted } : undefined;
   };
 

@@ -19,3 +19,12 @@ export const systemClock: Clock = {
     }
   },
 };
+
+/**
+ * Milliseconds of a clock that nobody sets, from a beginning of its own: for how long something took. It goes on while
+ * the process is stopped.
+ */
+export type SteadyClock = () => number;
+
+/** CLOCK_MONOTONIC. */
+export const systemSteadyClock: SteadyClock = () => performance.now();

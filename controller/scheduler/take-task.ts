@@ -22,6 +22,11 @@ export type TakeTaskOptions = {
   readonly compress: (task: Task) => Promise<Uint8Array>;
   /** One attempt. An error with `limit` says that the task can never be stored; any other is tried again. */
   readonly publish: (task: QueuedTask, signal: AbortSignal) => Promise<{ readonly sequence: number }>;
+  /**
+   * Whether the assignment's message has been delivered: then it is stored, whatever has become of our answers, and
+   * its worker and its executor speak for it.
+   */
+  readonly isKnown: (assignmentId: string) => boolean;
   readonly offer: (task: QueuedTask & { readonly sequence: number }, signal: AbortSignal) => Promise<unknown>;
   /**
    * Ends the task in Gitea, with rows for the person who pushed; rejects while Gitea cannot be reached. Without a
@@ -54,7 +59,7 @@ const never = new AbortController().signal;
  * to end it as not stored.
  */
 export function createTakeTask(options: TakeTaskOptions) {
-  const { read, compress, publish, offer, fail, beat, heldUp, clock, random, log } = options;
+  const { read, compress, publish, isKnown, offer, fail, beat, heldUp, clock, random, log } = options;
   /** Tasks get into the queue in the order in which they came: the oldest is to run first. */
   const order = createKeyedQueue();
 
@@ -109,11 +114,11 @@ export function createTakeTask(options: TakeTaskOptions) {
     await persist("ending a task in gitea", failOnce, taskId, between, 0, signal);
   };
 
-  /** Tells `heldUp` from the first failure on. */
+  /** Tells `heldUp` from the first failure on. Done without a further try once others see to the task. */
   const persistHeld = async (
     what: string,
     work: (deadline: AbortSignal) => Promise<unknown>,
-    taskId: bigint,
+    { id, taskId }: Assignment,
     afterStopMs: number,
     signal: AbortSignal,
   ) => {
@@ -123,21 +128,29 @@ export function createTakeTask(options: TakeTaskOptions) {
     const between = async () => {
       if (first) held.use(heldUp.begin());
       first = false;
-      await alive();
+      // A beat would set the steps of a running job back.
+      if (!isKnown(id)) await alive();
     };
-    await persist(what, work, taskId, between, afterStopMs, signal);
+    const unlessKnown = async (deadline: AbortSignal) => {
+      if (!isKnown(id)) await work(deadline);
+    };
+    await persist(what, unlessKnown, taskId, between, afterStopMs, signal);
   };
 
-  /** Resolves to where the task is in the stream, or undefined if it has been ended in Gitea instead. */
+  /**
+   * Resolves to where the task is in the stream; undefined if others see to it already, or if it has been ended in
+   * Gitea instead.
+   */
   const store = async (queued: QueuedTask, signal: AbortSignal): Promise<number | undefined> => {
-    const { taskId } = queued.assignment;
+    const { assignment } = queued;
+    const { taskId } = assignment;
     let sequence: number | undefined;
     const publishOnce = (deadline: AbortSignal) =>
       order.run("publish", async () => {
         ({ sequence } = await publish(queued, deadline));
       });
     try {
-      await persistHeld("publishing a task", publishOnce, taskId, saveMs, signal);
+      await persistHeld("publishing a task", publishOnce, assignment, saveMs, signal);
     } catch (error) {
       if (!(error instanceof TaskOverError)) await end(taskId, whyNotStored(error), signal);
       else if (error.said === "cancelled") await end(taskId, undefined, signal);
@@ -169,7 +182,7 @@ export function createTakeTask(options: TakeTaskOptions) {
     log.info({ assignment: id, backend, repository, job: jobKey }, "task stored");
     try {
       const record = (deadline: AbortSignal) => offer({ ...queued, sequence }, deadline);
-      await persistHeld("recording a task", record, task.id, 0, signal);
+      await persistHeld("recording a task", record, queued.assignment, 0, signal);
     } catch (error) {
       // The task is durable already, and its delivery makes the record that this could not, and hears what Gitea says.
       if (!signal.aborted && !(error instanceof TaskOverError)) throw error;

@@ -10,6 +10,8 @@ export type Slots = {
   /** Gives the slot back; an id without one is no error. */
   release(id: string): void;
   has(id: string): boolean;
+  /** More are held than the capacity allows: nobody who holds one without an executor may make one. */
+  isOverfull(): boolean;
   /** How many can still be acquired; 0 also when more are held than the capacity allows. */
   free(): number;
   /** The ids that hold a slot, oldest first. */
@@ -51,6 +53,7 @@ export function createSlots(capacity: number): Slots {
     },
     has: (id) => holders.has(id),
     free,
+    isOverfull: () => holders.size > capacity,
     held: () => [...holders],
     onChange: (listener) => {
       // Its own function each time: one listener may be added twice and each return value stops one.

@@ -29,7 +29,7 @@ export type BackendWorkerOptions = {
   readonly backend: Backend;
   /** The backend's own limit for an executor. */
   readonly timeoutMs: number;
-  readonly slots: ProcessDeliveryOptions["slots"] & WorkerOptions["slots"];
+  readonly slots: ProcessDeliveryOptions["slots"] & WorkerOptions["slots"] & EnsureExecutorOptions["slots"];
   readonly assignments: KeepAliveOptions["assignments"] &
     EnsureExecutorOptions["assignments"] &
     ProcessDeliveryOptions["assignments"] & { all(): readonly HeldAssignment[] };
@@ -118,6 +118,7 @@ export function createBackendWorker(options: BackendWorkerOptions): BackendWorke
       timeoutMs: options.timeoutMs,
       assignments,
       circuit,
+      slots,
       history,
       beat: gitea.beat,
       executorRequest: options.executorRequest,

@@ -15,6 +15,7 @@ export type ExecutorEvent = "executor_found" | "executor_absent" | "executor_cre
 export type EnsureExecutorOptions = CreateExecutorOptions & {
   readonly backend: Backend;
   readonly circuit: Circuit;
+  readonly slots: { isOverfull(): boolean };
   /** What Gitea says of the task right now; rejects if it does not answer. */
   readonly beat: (taskId: bigint, signal: AbortSignal) => Promise<Said>;
   readonly event: (event: ExecutorEvent, record: AssignmentRecord, executor?: Executor) => void;
@@ -44,7 +45,7 @@ const settled: Ensured = { kind: "settled" };
  * is aborted by these. Rejects with what failed; the delivery comes again.
  */
 export function createEnsureExecutor(options: EnsureExecutorOptions) {
-  const { backend, assignments, circuit, history, clock, event, times } = options;
+  const { backend, assignments, circuit, slots, history, clock, event, times } = options;
 
   const applyDecision = createApplyDecision(assignments, options.report);
   const create = createCreateExecutor(options, applyDecision);
@@ -70,6 +71,8 @@ export function createEnsureExecutor(options: EnsureExecutorOptions) {
     signal: AbortSignal,
   ): Promise<Ensured | undefined> => {
     const { id, taskId } = record.assignment;
+    // A start restores the slots of all records that have an attempt, those of which no executor came as well.
+    if (slots.isOverfull()) return { kind: "wait", ms: times.againMs };
     const entered = circuit.enter();
     if ("retryMs" in entered) {
       options.waits(id, entered.failure);

@@ -65,6 +65,7 @@ const waits: Partial<Readonly<Record<FailureReason, string>>> = {
   image_pull_slow: "the image of its executor is still being pulled",
   registry_down: "the registry that holds the image of its executor does not answer",
   identity: "its executor has no identity yet",
+  too_slow: "its executor cannot start yet",
 };
 
 function waitingFor(reason: FailureReason): string {

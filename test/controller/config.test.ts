@@ -11,6 +11,8 @@ const files: Record<string, string> = {
   "/secrets/keys": `# old and new\n${key}\n`,
   "/secrets/opensandbox": "the-opensandbox-key\n",
   "/secrets/empty": " \n",
+  "/patch.yaml": "spec:\n  priorityClassName: ci\n",
+  "/patch-of-more.yaml": "spec: {hostNetwork: true, containers: [{name: executor, image: other}]}",
   "/secrets/short": "too-short-a-key\n",
   "/ca.pem": "-----BEGIN CERTIFICATE-----\n",
 };
@@ -40,6 +42,8 @@ const forPods = {
   POD_EXECUTOR_IMAGE: "registry.example.org/runner@sha256:0",
   SPIRE_AGENT_ID: "spiffe://example.org/agent/{nodeUid}",
 };
+/** Where a Lease says who leads. */
+const forLease = { CONTROLLER_NAMESPACE: "gitea-runner", HOSTNAME: "controller-0" };
 const forVms = {
   OPENSANDBOX_API: "http://opensandbox.example.org",
   OPENSANDBOX_API_KEY_FILE: "/secrets/opensandbox",
@@ -60,11 +64,13 @@ const onSpire = {
   LOCAL_SPIRE_AGENT_SOCKET: "/run/spire/api.sock",
 };
 
+const complete: Environment = { ...always, ...forLease, ...forPods, ...forVms };
+
 function config(changes: Environment = {}): Config {
-  return readConfig({ ...always, ...forPods, ...forVms, ...changes }, readFile);
+  return readConfig({ ...complete, ...changes }, readFile);
 }
 
-function mistakes(changes: Environment, base: Environment = { ...always, ...forPods, ...forVms }): string {
+function mistakes(changes: Environment, base: Environment = complete): string {
   try {
     readConfig({ ...base, ...changes }, readFile);
   } catch (error) {
@@ -141,6 +147,96 @@ describe("the configuration", () => {
     });
   });
 
+  describe("of Pods", () => {
+    it("has the documented defaults", () => {
+      assert.deepEqual(config().kubernetes, {
+        pods: {
+          namespace: "gitea-actions",
+          serviceAccount: "gitea-task-executor",
+          image: forPods.POD_EXECUTOR_IMAGE,
+          uid: 2000,
+          imagePullSecrets: [],
+          nodeSelector: {},
+          tolerations: [],
+        },
+        entries: {
+          cluster: "homelab",
+          className: "spire-mgmt-spire",
+          agentId: forPods.SPIRE_AGENT_ID,
+          uid: 2000,
+          svidTtlSeconds: 600,
+        },
+      });
+    });
+
+    it("is what it is told", () => {
+      const given = {
+        POD_NAMESPACE: "ci",
+        POD_SERVICE_ACCOUNT: "ci.executor",
+        POD_EXECUTOR_UID: "1234",
+        POD_RESOURCES: '{"requests": {"cpu": "500m"}, "limits": {"memory": "8Gi", "example.org/gpu": "1"}}',
+        POD_IMAGE_PULL_SECRETS: "registry, mirror",
+        POD_NODE_SELECTOR: "example.org/ci=yes, kubernetes.io/arch=amd64, example.org/spare=",
+        POD_TOLERATIONS:
+          '[{"key": "ci", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}]',
+        POD_RUNTIME_CLASS: "runc-ci",
+        POD_DNS_POLICY: "Default",
+        POD_PATCH_FILE: "/patch.yaml",
+        SPIRE_CLUSTER: "other",
+        SPIRE_CLASS: "spire.other",
+        SPIRE_SVID_TTL_SECONDS: "300",
+      };
+      assert.deepEqual(config(given).kubernetes, {
+        pods: {
+          namespace: "ci",
+          serviceAccount: "ci.executor",
+          image: forPods.POD_EXECUTOR_IMAGE,
+          uid: 1234,
+          resources: {
+            requests: { cpu: "500m" },
+            limits: { memory: "8Gi", "example.org/gpu": "1" },
+          },
+          imagePullSecrets: ["registry", "mirror"],
+          nodeSelector: { "example.org/ci": "yes", "kubernetes.io/arch": "amd64", "example.org/spare": "" },
+          tolerations: [{ key: "ci", operator: "Exists", effect: "NoExecute", tolerationSeconds: 5 }],
+          runtimeClass: "runc-ci",
+          dnsPolicy: "Default",
+          patch: { spec: { priorityClassName: "ci" } },
+        },
+        entries: {
+          cluster: "other",
+          className: "spire.other",
+          agentId: forPods.SPIRE_AGENT_ID,
+          uid: 1234,
+          svidTtlSeconds: 300,
+        },
+      });
+    });
+
+    it("is not looked at where no Pods are made", () => {
+      assert.equal(
+        config({ COMPONENTS: "scheduler,vm-worker", POD_PATCH_FILE: "/not/there" }).kubernetes,
+        undefined,
+      );
+      const local = { ...always, ...forVms, ...forLocal, POD_BACKEND: "local" };
+      assert.equal(readConfig(local, readFile).kubernetes, undefined);
+    });
+
+    it("is refused with every field that a patch may not touch", () => {
+      assert.equal(
+        mistakes({ POD_PATCH_FILE: "/patch-of-more.yaml" }),
+        "POD_PATCH_FILE: spec.hostNetwork: the system relies on it, spec.containers[executor].image: the system relies on it",
+      );
+    });
+
+    it("demands an agent below the trust domain", () => {
+      assert.equal(
+        mistakes({ SPIRE_AGENT_ID: "spiffe://other.org/agent/{nodeUid}" }),
+        "SPIRE_AGENT_ID: it is not below TRUST_DOMAIN",
+      );
+    });
+  });
+
   describe("of the times", () => {
     const local = { ...always, ...forLocal, POD_BACKEND: "local", VM_BACKEND: "local" };
 
@@ -205,10 +301,18 @@ describe("the configuration", () => {
         assert.equal(mistakes({ [name]: undefined }), `${name} is required`);
       });
 
+    for (const name of Object.keys(forLease))
+      it(`B-24 ${name} is required where a Lease says who leads, and only there`, () => {
+        assert.equal(mistakes({ [name]: undefined }), `${name} is required`);
+        const local = { ...always, ...forLocal, POD_BACKEND: "local", VM_BACKEND: "local" };
+        assert.equal(readConfig(local, readFile).lease, undefined);
+        assert.deepEqual(config().lease, { namespace: "gitea-runner", identity: "controller-0" });
+      });
+
     for (const name of Object.keys(forPods))
       it(`${name} is required for, and only for, the pod worker in Kubernetes`, () => {
         assert.equal(mistakes({ [name]: undefined }), `${name} is required`);
-        const without = { ...always, ...forVms, [name]: undefined };
+        const without = { ...always, ...forLease, ...forVms, [name]: undefined };
         assert.deepEqual(
           readConfig({ ...without, COMPONENTS: "scheduler,vm-worker" }, readFile).backends.map(
             ({ kind }) => kind,
@@ -221,7 +325,7 @@ describe("the configuration", () => {
     for (const name of Object.keys(forVms))
       it(`B-64 ${name} is required for, and only for, the vm worker in OpenSandbox`, () => {
         assert.equal(mistakes({ [name]: undefined }), `${name} is required`);
-        const without = { ...always, ...forPods, [name]: undefined };
+        const without = { ...always, ...forLease, ...forPods, [name]: undefined };
         assert.deepEqual(
           readConfig({ ...without, COMPONENTS: "scheduler,pod-worker" }, readFile).backends.map(
             ({ kind }) => kind,
@@ -317,15 +421,42 @@ describe("the configuration", () => {
     ["POD_TIMEOUT_SECONDS", ["59", "x"]],
     ["POD_ALLOW_FORKS", ["yes", "1"]],
     ["POD_BACKEND", ["docker"]],
+    ["POD_EXECUTOR_IMAGE", [" x", "a b"]],
+    ["POD_EXECUTOR_UID", ["0", "root", "-1"]],
+    ["POD_NAMESPACE", ["A", "a.b", "-a", "a".repeat(64), "a/b"]],
+    ["POD_SERVICE_ACCOUNT", ["A", "a..b", "a/b"]],
+    [
+      "POD_RESOURCES",
+      ["{", "[]", "cpu=1", '{"limits":{"cpu":1}}', '{"limit":{}}', '{"limits":{"cpu":"much"}}'],
+    ],
+    ["POD_IMAGE_PULL_SECRETS", ["A", "a,", "a,,b", "a b"]],
+    ["POD_NODE_SELECTOR", ["a", "=b", "a=b=c", "a=b,,c=d", "a=-"]],
+    [
+      "POD_TOLERATIONS",
+      ["{}", "[1]", '[{"key":1}]', '[{"operator":"Is"}]', '[{"effect":"Never"}]', '[{"more":1}]'],
+    ],
+    ["POD_RUNTIME_CLASS", ["A", "a/b"]],
+    ["POD_DNS_POLICY", ["None", "default"]],
+    ["POD_PATCH_FILE", ["/not/there", "/secrets/token", "/ca.pem"]],
+    [
+      "SPIRE_AGENT_ID",
+      ["agent", "spiffe://example.org/{node}", "spiffe://example.org/{nodeUid}/", "{cluster}"],
+    ],
+    ["SPIRE_CLUSTER", ["a/b", "..", "a b"]],
+    ["SPIRE_CLASS", ["A", "a/b"]],
+    ["SPIRE_SVID_TTL_SECONDS", ["59", "10m"]],
+    ["CONTROLLER_NAMESPACE", ["A", "a.b"]],
     ["LOG_LEVEL", ["verbose"]],
   ];
   for (const [name, values] of refused)
     for (const value of values)
       it(`refuses ${JSON.stringify(value)} as ${name}`, () => {
         const report = mistakes({ [name]: value });
+        // With another trust domain others' IDs are not below it.
+        const dependent = name === "TRUST_DOMAIN" ? ["RUNNER_FACADE_SPIFFE_ID", "SPIRE_AGENT_ID"] : [];
         for (const mistake of report.split("; ")) {
           const named = mistake.slice(0, mistake.search(/[: ]/));
-          assert.ok(named === name || named === "RUNNER_FACADE_SPIFFE_ID", report);
+          assert.ok(named === name || dependent.includes(named), report);
         }
         assert.ok(report.includes(`${name}:`), report);
       });
@@ -343,8 +474,14 @@ describe("the configuration", () => {
   });
 
   for (const name of [
-    ...Object.keys({ ...always, ...forPods, ...forVms, ...forLocal }),
+    ...Object.keys({ ...complete, ...forLocal }),
     "NATS_CA_FILE",
+    "POD_PATCH_FILE",
+    "POD_RESOURCES",
+    "POD_IMAGE_PULL_SECRETS",
+    "POD_NODE_SELECTOR",
+    "POD_TOLERATIONS",
+    "SPIRE_CLUSTER",
     "RUNNER_TIMES",
   ])
     it(`B-82 never quotes a secret that was put into ${name} by mistake`, () => {

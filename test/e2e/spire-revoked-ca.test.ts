@@ -70,7 +70,7 @@ describe("a CA of real SPIRE that is revoked while a job runs", () => {
     } finally {
       process.kill(pid, "SIGCONT");
     }
-    assert.equal(facade.current().bundlePem.length, 1);
+    await facade.until("the old CA has left the bundle", ({ bundlePem }) => bundlePem.length === 1);
     await renewed(1, stopped);
     await openGate("revoked");
     await assertComplete(run);

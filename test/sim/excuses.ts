@@ -36,6 +36,13 @@ function kept({ job, troubles, overAt }: Case, ms: number, what?: readonly Troub
 
 /** Between an executor and Gitea. */
 const way: readonly Trouble[] = ["facade", "leader", "gitea"];
+const toFacade: readonly Trouble[] = ["facade", "leader"];
+
+/** No list shows it any more, and it was not heard either, for as long as it takes to believe that. */
+function isSilentGhost({ job, troubles, overAt }: Case): boolean {
+  const quiet = stoppedMs(job) + troubles.during(overAt - 3 * minute, overAt, toFacade);
+  return job.hits.some(({ what }) => what === "ghost") && quiet >= defaultTimes.absentMs / 2;
+}
 
 /** A reason that is missing here is never right: nothing in the simulation causes it. */
 const excuses: Partial<Readonly<Record<FailureReason, Excuse>>> = {
@@ -43,16 +50,15 @@ const excuses: Partial<Readonly<Record<FailureReason, Excuse>>> = {
   evicted: hit("evicted"),
   node_lost: hit("node_lost"),
   killed: hit("killed"),
-  vanished: hit("vanished"),
-  // A ghost is heard as long as it runs.
-  silent: (of) => kept(of, defaultTimes.silenceMs, ["facade", "leader"]),
+  vanished: (of) => hit("vanished")(of) || isSilentGhost(of),
+  // One that is gone is silent as well, if its backend does not say so.
+  silent: (of) =>
+    kept(of, defaultTimes.silenceMs, of.job.hits.length > 0 ? ["facade", "leader", "backend"] : toFacade),
   // Its result was not taken for as long as the bootstrap tries.
   no_result: (of) => kept(of, bootstrapTimes.deliver, ["facade", "leader", "records"]),
   record_lost: (of) =>
     of.job.forgotten.record &&
-    (of.job.hits.length > 0 ||
-      of.job.delivered !== undefined ||
-      kept(of, defaultTimes.silenceMs, ["facade", "leader"])),
+    (of.job.hits.length > 0 || of.job.delivered !== undefined || kept(of, defaultTimes.silenceMs, toFacade)),
   queue_lost: ({ job }) => job.forgotten.message,
   not_stored: ({ job, troubles, overAt }) =>
     troubles.during(job.fetchedAt ?? 0, overAt, ["queue"]) > 0 &&
@@ -77,6 +83,11 @@ export function isExcused(reason: FailureReason, of: Case): boolean {
   return excuses[reason]?.(of) ?? false;
 }
 
+/** Whether the last rows of a success may be lost with its executor, which still held them. */
+export function isTruncationExcused(of: Case): boolean {
+  return of.job.hits.length > 0 || kept(of, bootstrapTimes.deliver, way);
+}
+
 /**
  * Whether Gitea may have ended it by itself: nobody knew it (any more), or what kept it alive could not reach Gitea
  * for as long as that keeps a silent task.
@@ -86,7 +97,10 @@ export function isSweepExcused(of: Case): boolean {
   const { fetchedAt = 0, storedAt, recordedAt, forgotten } = job;
   // Handed out once: lost with the answer, or with a process that had not stored it yet.
   if (storedAt === undefined)
-    return troubles.during(fetchedAt - 1, fetchedAt + minute, ["gitea", "leader"]) > 0;
+    return (
+      troubles.during(fetchedAt - 1, fetchedAt + minute, ["gitea"]) > 0 ||
+      troubles.during(fetchedAt - 1, of.overAt, ["leader"]) > 0
+    );
   if (forgotten.message && (forgotten.record || recordedAt === undefined)) return true;
   return kept(of, simLimits.zombieMs, job.hits.length > 0 ? undefined : way);
 }

@@ -53,6 +53,10 @@ export type JobFacts = {
   /** When Gitea ended it by itself. */
   sweptAt?: number;
   overAt?: number;
+  /** When its record was removed. */
+  forgottenAt?: number;
+  /** Somebody has written its record again: a leader that is none any more, or one that got an old message. */
+  resurrected?: boolean;
   /** Its record, or its message, was lost, and so was the memory of who could have written it anew. */
   forgotten: { record: boolean; message: boolean };
 };
@@ -67,8 +71,8 @@ export type Facts = {
   observe(event: Observed): void;
   /** These records, or messages, are gone from their store. */
   lost(what: "record" | "message", assignmentIds: readonly string[]): void;
-  /** Whether it is lost, and nobody has written it anew yet. */
-  isLost(what: "record" | "message", assignmentId: string): boolean;
+  /** Since when it is lost, and nobody has written it anew. */
+  lostSince(what: "record" | "message", assignmentId: string): number | undefined;
   /** Whoever remembered is gone: what is lost by now is forgotten. */
   memoryLost(): void;
 };
@@ -85,7 +89,7 @@ export type FactsOptions = {
 export function createFacts({ clock, isRemembered, moments, recordOf }: FactsOptions): Facts {
   const jobs = new Map<number, JobFacts>();
   const byTask = new Map<bigint, JobFacts>();
-  const gone = { record: new Set<string>(), message: new Set<string>() };
+  const gone = { record: new Map<string, number>(), message: new Map<string, number>() };
 
   const ofTask = (taskId: bigint) => {
     const known = byTask.get(taskId);
@@ -102,7 +106,7 @@ export function createFacts({ clock, isRemembered, moments, recordOf }: FactsOpt
 
   const memoryLost = () => {
     for (const what of ["record", "message"] as const)
-      for (const id of gone[what]) {
+      for (const id of gone[what].keys()) {
         const job = ofAssignment(id);
         if (job !== undefined) job.forgotten[what] = true;
       }
@@ -149,7 +153,9 @@ export function createFacts({ clock, isRemembered, moments, recordOf }: FactsOpt
       case "record-written": {
         gone.record.delete(event.key);
         const job = ofAssignment(event.key);
-        if (job !== undefined) job.recordedAt ??= now;
+        if (job === undefined) return;
+        if (job.forgottenAt !== undefined) job.resurrected = true;
+        job.recordedAt ??= now;
         return reached("recorded", job);
       }
       case "create": {
@@ -164,8 +170,11 @@ export function createFacts({ clock, isRemembered, moments, recordOf }: FactsOpt
         return event.how === "delete" ? reached("executor-gone", ofExecutor(event.executor)) : undefined;
       case "message-goes":
         return reached("message-gone", ofAssignment(event.assignmentId));
-      case "record-goes":
-        return reached("record-gone", ofAssignment(event.key));
+      case "record-goes": {
+        const job = ofAssignment(event.key);
+        if (job !== undefined) job.forgottenAt ??= now;
+        return reached("record-gone", job);
+      }
       case "update-log": {
         const { taskId, rows, noMore } = event.request;
         const job = ofTask(taskId);
@@ -175,6 +184,7 @@ export function createFacts({ clock, isRemembered, moments, recordOf }: FactsOpt
         return;
       }
       case "made":
+      case "declared":
         return;
       default:
         event satisfies never;
@@ -189,10 +199,10 @@ export function createFacts({ clock, isRemembered, moments, recordOf }: FactsOpt
     ofExecutor,
     observe,
     lost: (what, ids) => {
-      for (const id of ids) gone[what].add(id);
+      for (const id of ids) gone[what].set(id, clock.now());
       if (!isRemembered()) memoryLost();
     },
-    isLost: (what, id) => gone[what].has(id),
+    lostSince: (what, id) => gone[what].get(id),
     memoryLost,
   };
 }

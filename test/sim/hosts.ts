@@ -13,6 +13,9 @@ import { createSimProcess, type SimProcess } from "./sim-process.ts";
 export type Host = {
   readonly name: string;
   readonly process: SimProcess;
+  readonly request: ExecutorRequest;
+  /** Of the program that runs first. */
+  readonly instance: string;
   /** What is in its environment is given to the program a second time. */
   again(): void;
 };
@@ -43,9 +46,8 @@ export function createHosts(options: HostsOptions): Hosts {
   const { clock, prng, history, facade, facts, moments, onClaimed, onBroken } = options;
   const all: Host[] = [];
 
-  const run = (process: SimProcess, request: ExecutorRequest, job: JobFacts): Promise<string> => {
-    const instance = prng.hex(32);
-    return runSimExecutor({
+  const run = (process: SimProcess, request: ExecutorRequest, job: JobFacts, instance: string) =>
+    runSimExecutor({
       process,
       facade,
       request,
@@ -76,7 +78,6 @@ export function createHosts(options: HostsOptions): Hosts {
         moments.reached("delivered", job.number);
       },
     });
-  };
 
   const boot: Hosts["boot"] = (name, request, over) => {
     const { taskId } = request.metadata.assignment;
@@ -85,8 +86,9 @@ export function createHosts(options: HostsOptions): Hosts {
     const process = createSimProcess(name, clock);
     history.note(`${name} boots`);
     moments.reached("booted", job.number);
+    const instance = prng.hex(32);
     const ends = async () => {
-      const how = await run(process, request, job);
+      const how = await run(process, request, job, instance);
       history.note(`${name} ends: ${how}`);
       over(how);
     };
@@ -94,11 +96,11 @@ export function createHosts(options: HostsOptions): Hosts {
     ends().catch((error: unknown) => onBroken(error));
     const again = () => {
       // Not the program that the machine waits for.
-      run(process, request, job)
+      run(process, request, job, prng.hex(32))
         .then((how) => history.note(`${name}, once more, ends: ${how}`))
         .catch((error: unknown) => onBroken(error));
     };
-    all.push({ name, process, again });
+    all.push({ name, process, request, instance, again });
     return () => {
       process.kill();
     };

@@ -1,5 +1,6 @@
 import type { FailureReason } from "../../controller/assignment/failure-reasons.ts";
 import type { Hit } from "./facts.ts";
+import { loseBucket, loseMessages } from "./losses.ts";
 import type { Happening, Incident, Plan, When } from "./plan.ts";
 import { goodManners, type Manners } from "./sim-cluster.ts";
 import { calm } from "./sim-network.ts";
@@ -105,6 +106,8 @@ function happen(world: World, incident: Happening, restore: (ageMs: number) => (
     case "stop-executor":
     case "start-again":
       return toExecutor(world, incident);
+    case "intrude":
+      return world.intrude(incident.nth, incident.as);
     default:
       incident satisfies never;
   }
@@ -135,41 +138,6 @@ function push({ gitea, facts, history }: World, incident: Extract<Happening, { d
   history.note(`push of job ${number} for ${backend}`);
 }
 
-function loseMessages(
-  { stream, facts, troubles }: World,
-  incident: Extract<Happening, { do: "lose-stream" | "lose-tail" | "restore-stream" }>,
-  restore: (ageMs: number) => () => void,
-): void {
-  troubles.last("stream", 0);
-  const before = stream.after(0).map(({ publication }) => publication.assignment.id);
-  switch (incident.do) {
-    case "lose-stream":
-      stream.lose();
-      break;
-    case "lose-tail":
-      stream.loseTail(incident.count);
-      break;
-    case "restore-stream":
-      restore(incident.ageMs)();
-      break;
-    default:
-      incident satisfies never;
-  }
-  const there = new Set(stream.after(0).map(({ publication }) => publication.assignment.id));
-  facts.lost(
-    "message",
-    before.filter((id) => !there.has(id)),
-  );
-}
-
-function loseBucket({ clock, bucket, facts, troubles }: World, anewMs: number): void {
-  troubles.last("bucket", anewMs);
-  const ids = bucket.keys.map((key) => key.split(".")[0] ?? key);
-  bucket.lose();
-  facts.lost("record", [...new Set(ids)]);
-  clock.after(anewMs, () => bucket.makeAnew());
-}
-
 function misbehave(
   { clock, clusters, troubles }: World,
   { backend, ms }: { readonly backend: "pod" | "vm"; readonly ms: number },
@@ -183,7 +151,9 @@ function misbehave(
   });
 }
 
-function toExecutor(world: World, incident: Extract<Happening, { readonly nth: number }>): void {
+type ToExecutor = Exclude<Extract<Happening, { readonly nth: number }>, { readonly do: "intrude" }>;
+
+function toExecutor(world: World, incident: ToExecutor): void {
   const { clock, clusters, hosts, facts, troubles } = world;
   const host = hosts.all[incident.nth % Math.max(1, hosts.all.length)];
   if (host === undefined) return;

@@ -1,5 +1,5 @@
 import { Result } from "../../proto/gen/runner/v1/runner_pb.ts";
-import { isExcused, isSweepExcused } from "./excuses.ts";
+import { isExcused, isSweepExcused, isTruncationExcused } from "./excuses.ts";
 import type { JobFacts } from "./facts.ts";
 import { violatedLog } from "./job-log.ts";
 import type { Troubles } from "./troubles.ts";
@@ -8,11 +8,15 @@ import type { Troubles } from "./troubles.ts";
 export function violatedEnd(mine: JobFacts, troubles: Troubles): string | undefined {
   const { job, overAt } = mine;
   if (job.over === undefined) return "I2: it is open for ever";
-  const log = violatedLog(mine);
+  const log = violatedLog(mine, isTruncationExcused({ job: mine, troubles, overAt: overAt ?? 0 }));
   if (log !== undefined) return `I11: ${log}`;
   if (job.task === undefined || overAt === undefined) return undefined;
   const told = new Set(mine.told.map(({ result }) => result));
-  if (told.size > 1 && !mine.forgotten.record) return `Gitea was told ${[...told].join(" and ")}`;
+  // Gitea takes the first; what is made of a record that was forgotten comes behind it.
+  if (told.size > 1 && !mine.forgotten.record && mine.resurrected !== true)
+    return `Gitea was told ${[...told].join(" and ")}`;
+  const open = job.task.steps.findIndex(({ shown }) => shown === "queued" || shown === "in_progress");
+  if (open !== -1) return `step ${open} stays open`;
   switch (job.over) {
     case "success":
       return violatedSuccess(mine);

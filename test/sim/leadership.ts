@@ -81,6 +81,8 @@ export function createLeadership({ clock, facts, troubles, start }: LeadershipOp
     pause: (ms, wakesForMs) => {
       forget();
       const paused = handOver(leaseTimes.lastsMs);
+      // What it still does then is none of its business any more.
+      troubles.last("leader", ms + wakesForMs + leaseTimes.lastsMs);
       paused?.process.stop();
       clock.after(ms, () => {
         paused?.process.goOn();

@@ -1,16 +1,10 @@
-/** A way to break the core: one piece of its source in place of another. */
-export type Mutant = {
-  /** What the broken core does. */
-  readonly name: string;
-  /** From the repository's root. */
-  readonly file: string;
-  /** Stands there exactly once. */
-  readonly from: string;
-  readonly to: string;
-};
+import type { Mutant } from "./mutant.ts";
+import { mutantsOfEnds } from "./mutants-of-ends.ts";
+import { mutantsOfStarts } from "./mutants-of-starts.ts";
+import { mutantsOfStores } from "./mutants-of-stores.ts";
 
 /** What the simulation has to find out about. */
-export const mutants: readonly Mutant[] = [];
+export const mutants: readonly Mutant[] = [...mutantsOfStarts, ...mutantsOfEnds, ...mutantsOfStores];
 
 export function mutantNamed(name: string): Mutant {
   const mutant = mutants.find((one) => one.name === name);

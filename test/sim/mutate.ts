@@ -1,6 +1,5 @@
-import { registerHooks } from "node:module";
 import { readFileSync } from "node:fs";
-import { fileURLToPath } from "node:url";
+import { registerHooks } from "node:module";
 import { mutantNamed } from "./mutants.ts";
 
 /*
@@ -9,16 +8,24 @@ import { mutantNamed } from "./mutants.ts";
  */
 const name = process.env["SIM_MUTANT"];
 if (name !== undefined) {
-  const { file, from, to } = mutantNamed(name);
   const root = new URL("../../", import.meta.url);
-  const target = new URL(file, root).href;
-  const source = readFileSync(fileURLToPath(target), "utf8");
-  if (source.split(from).length !== 2)
-    throw new Error(`mutant "${name}": its text must stand in ${file} once; the code has moved on`);
+  const sources = new Map<string, string>();
+  for (const { file, from, to } of mutantNamed(name).edits) {
+    const url = new URL(file, root);
+    const source = sources.get(url.href) ?? readFileSync(url, "utf8");
+    if (source.split(from).length !== 2)
+      throw new Error(`mutant "${name}": its text must stand in ${file} once; the code has moved on`);
+    sources.set(
+      url.href,
+      source.replace(from, () => to),
+    );
+  }
   registerHooks({
-    load: (url, context, nextLoad) =>
-      url === target
-        ? { format: "module-typescript", shortCircuit: true, source: source.replace(from, () => to) }
-        : nextLoad(url, context),
+    load: (url, context, nextLoad) => {
+      const source = sources.get(url);
+      return source === undefined
+        ? nextLoad(url, context)
+        : { format: "module-typescript", shortCircuit: true, source };
+    },
   });
 }

@@ -10,6 +10,7 @@ import type { UpdateLogRequest, UpdateTaskRequest } from "../../proto/gen/runner
 export type Observed =
   /** Gitea hands a task out; whether its answer arrives is another question. */
   | { readonly kind: "fetched"; readonly taskId: bigint }
+  | { readonly kind: "declared" }
   /** A controller's own report, or one that it relays. `late`: it has given it up meanwhile. */
   | { readonly kind: "update-task"; readonly request: UpdateTaskRequest; readonly late: boolean }
   | { readonly kind: "update-log"; readonly request: UpdateLogRequest }

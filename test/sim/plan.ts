@@ -1,5 +1,6 @@
 import type { FailureReason } from "../../controller/assignment/failure-reasons.ts";
 import type { BackendKind } from "../../controller/assignment/backend-kind.ts";
+import type { IntruderKind } from "./intruder.ts";
 import type { MomentName } from "./moments.ts";
 import type { Peer, Weather } from "./sim-network.ts";
 import type { SimJob } from "./sim-runner.ts";
@@ -70,6 +71,8 @@ type OfAnExecutor = { readonly nth: number } & (
   | { readonly do: "stop-executor"; readonly ms: number }
   /** Its environment is given to it once more: the program runs twice. */
   | { readonly do: "start-again" }
+  /** Somebody calls the facade with a part of what its executor has to show. */
+  | { readonly do: "intrude"; readonly as: IntruderKind }
 );
 
 /** A run of the simulation, told beforehand: it can be made smaller and run again. */

@@ -1,4 +1,5 @@
 import type { BackendKind } from "../../controller/assignment/backend-kind.ts";
+import { intruderKinds } from "./intruder.ts";
 import type { Happening, Incident, Plan } from "./plan.ts";
 import { createPrng, type Prng } from "./prng.ts";
 import type { Weather } from "./sim-network.ts";
@@ -90,6 +91,7 @@ const mild: readonly Maker[] = [
     ms: seconds(prng, 10, 200),
   }),
   (prng) => ({ do: "start-again", nth: prng.between(0, 7) }),
+  (prng) => ({ do: "intrude", nth: prng.between(0, 7), as: prng.pick(intruderKinds) }),
 ];
 
 /** These may cost jobs: each its own, for its own reason. */

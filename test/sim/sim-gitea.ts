@@ -32,8 +32,6 @@ export type SimGiteaOptions = {
   readonly observe: Observe;
 };
 
-const never = new AbortController().signal;
-
 /** Gitea's model (which the contract suite keeps equal to the real one) behind a network that may lose things. */
 export function createSimGitea({ clock, network, observe }: SimGiteaOptions): SimGitea {
   const model = createGiteaModel(() => clock.now());
@@ -49,7 +47,7 @@ export function createSimGitea({ clock, network, observe }: SimGiteaOptions): Si
   clock.after(simLimits.sweepMs, sweep);
 
   const fetchTask = (version: bigint) => {
-    const answer = model.fetchTask(runner, version, false, never);
+    const answer = model.fetchTask(runner, version, false, never());
     if ("task" in answer && answer.task !== undefined) observe({ kind: "fetched", taskId: answer.task.id });
     return create(FetchTaskResponseSchema, answer);
   };
@@ -64,6 +62,7 @@ export function createSimGitea({ clock, network, observe }: SimGiteaOptions): Si
     return create(UpdateLogResponseSchema, model.updateLog(runner, request));
   };
   const declare = (labels: readonly string[]) => {
+    observe({ kind: "declared" });
     runner.labels = [...labels];
     runner.cancelling = true;
     return undefined;
@@ -90,7 +89,7 @@ export function createSimGitea({ clock, network, observe }: SimGiteaOptions): Si
     };
     return {
       declare: (labels, signal) => call("Declare", () => declare(labels), signal),
-      fetchTask: (version) => call("FetchTask", () => fetchTask(version), never, fetching),
+      fetchTask: (version) => call("FetchTask", () => fetchTask(version), never(), fetching),
       updateTask: (request, signal) => call("UpdateTask", (late) => updateTask(request, late), signal),
       updateLog: (request, signal) => call("UpdateLog", () => updateLog(request), signal),
       close: () => undefined,
@@ -102,6 +101,11 @@ export function createSimGitea({ clock, network, observe }: SimGiteaOptions): Si
 const usual = { timeoutMs: callTimeouts.giteaMs, once: false } as const;
 /** Nothing on the way would repeat it. */
 const fetching = { timeoutMs: callTimeouts.fetchMs, once: true } as const;
+
+/** One of its own each time: what waits for ever would be kept by a shared one. */
+function never(): AbortSignal {
+  return new AbortController().signal;
+}
 
 /** The network's error or the caller's own abort, not Gitea's word. */
 function isOwn(error: unknown, signal: AbortSignal): boolean {

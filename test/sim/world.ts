@@ -4,6 +4,7 @@ import { parseKeyRing } from "../../controller/identity/key-ring.ts";
 import { createFacts, type Facts } from "./facts.ts";
 import { createLiveChecks } from "./live-checks.ts";
 import { createHistory, type History } from "./history.ts";
+import { createIntruder, type IntruderKind } from "./intruder.ts";
 import { createLeadership, type Keys, type Leadership } from "./leadership.ts";
 import { createMoments, type Moments } from "./moments.ts";
 import type { Observed } from "./observed.ts";
@@ -34,10 +35,13 @@ export type World = {
   readonly facts: Facts;
   readonly moments: Moments;
   readonly troubles: Troubles;
+  /** Somebody who is not the `nth` executor calls as if. */
+  intrude(nth: number, as: IntruderKind): void;
   /** How often what reached the peers: everything that is no question. */
   readonly effects: ReadonlyMap<string, number>;
   /** What a peer has seen that must never be. */
   readonly outrages: readonly string[];
+  readonly outrage: (what: string) => void;
 };
 
 export type WorldOptions = {
@@ -73,9 +77,13 @@ export function createWorld({ seed, capacity, keepHistory }: WorldOptions): Worl
   const effects = new Map<string, number>();
   const observe = (event: Observed) => {
     effects.set(event.kind, (effects.get(event.kind) ?? 0) + 1);
-    writeAhead.observe(event);
-    checks.observe(event);
-    facts.observe(event);
+    try {
+      writeAhead.observe(event);
+      checks.observe(event);
+      facts.observe(event);
+    } catch (error) {
+      outrage(`the simulation is broken: ${describeError(error)}`);
+    }
   };
 
   const network = createSimNetwork({ clock, prng: prng.fork("network"), history });
@@ -163,7 +171,9 @@ export function createWorld({ seed, capacity, keepHistory }: WorldOptions): Worl
     facts,
     moments,
     troubles,
+    intrude: createIntruder({ clock, facade, facts, hosts, outrage }),
     effects,
     outrages,
+    outrage,
   };
 }

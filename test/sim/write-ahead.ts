@@ -39,7 +39,7 @@ export function createWriteAhead(options: WriteAheadOptions): WriteAhead {
 
   /** Undefined if nothing can be said of it. */
   const known = (id: string): { readonly record: AssignmentRecord | undefined } | undefined => {
-    if (facts.isLost("record", id)) return undefined;
+    if (facts.lostSince("record", id) !== undefined) return undefined;
     return { record: bucket.recordOf(id) };
   };
   const isOver = (job: JobFacts | undefined) => job === undefined || job.job.over !== undefined;
@@ -128,6 +128,7 @@ export function createWriteAhead(options: WriteAheadOptions): WriteAhead {
         case "record-goes":
           return recordSeen(event.key);
         case "fetched":
+        case "declared":
         case "swept":
         case "start-failed":
         case "message-stored":

@@ -41,6 +41,7 @@ describe("evidence", () => {
       "Pod ephemeral local storage usage exceeds the total limit of containers 10Mi.",
       "0/3 nodes are available: 3 Insufficient cpu. preemption: 0/3 nodes are available",
       'secret "absent" not found',
+      "mount callback failed: open /tmpmounts/1/etc/passwd: no such file or directory",
       "/var/lib/kubelet/pods/a0dc89cb-a06a-491e-a3bd-917977054526/volumes/kubernetes.io~empty-dir/d",
       "the executor gitea-task-1234567890-2-0123abcd ended",
     ];

@@ -458,8 +458,7 @@ describe("UpdateTask", () => {
     });
 
     it("is not asked for rows when it tells of its job: its result counts though Gitea is away", async () => {
-      for (const method of ["storedRows", "updateTask"] as const)
-        adopted.gitea.failNext(method, noAnswer);
+      for (const method of ["storedRows", "updateTask"] as const) adopted.gitea.failNext(method, noAnswer);
       const { state } = await adopted.client().updateTask({ state: { id: taskId, result: Result.SUCCESS } });
       assert.equal(state?.result, Result.SUCCESS);
       assert.equal(adopted.record().phase.name, "ending");

@@ -97,6 +97,35 @@ describe("comparing the stream with what waits", () => {
     });
   });
 
+  it("I10 stores anew what is lost again just after it was stored anew", async () => {
+    await fetched(first);
+    await pass();
+    for (let i = 0; i < 3; i++) {
+      stream.loseTail(1);
+      await pass();
+      assert.ok(stream.messages.has(recordOf(first)?.sequence ?? 0));
+    }
+  });
+
+  it("I10 notices that another message is where a lost one was", async () => {
+    await fetched(first);
+    await pass();
+    stream.loseTail(1);
+    await fetched(second);
+    assert.equal(recordOf(first)?.sequence, recordOf(second)?.sequence);
+    await pass();
+    assert.notEqual(recordOf(first)?.sequence, recordOf(second)?.sequence);
+    assert.equal(stream.messages.size, 2);
+  });
+
+  it("I10 notices that what came since the last look is lost, and the stream as it was then", async () => {
+    await pass();
+    await fetched(first);
+    stream.loseTail(1);
+    await pass();
+    assert.ok(stream.messages.has(recordOf(first)?.sequence ?? 0));
+  });
+
   it("I10 stores it anew also while its executor is on its way", async () => {
     await fetched(first);
     await apply(first, anEvent.attempt_begun);

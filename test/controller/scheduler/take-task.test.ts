@@ -34,6 +34,7 @@ function setUp(overrides: Partial<TakeTaskOptions> = {}) {
       await step("publish");
       return { sequence: 7 };
     },
+    isKnown: () => false,
     offer: async ({ sequence }) => {
       assert.equal(sequence, 7);
       await step("offer");
@@ -136,6 +137,34 @@ describe("taking a task in", () => {
     assert.ok(beats >= 3 && beats <= 5, String(beats));
     await clock.step(60_000);
     await taken;
+  });
+
+  it("neither beats nor ends a task whose message has been delivered, though no publish was ever answered", async () => {
+    let known = false;
+    const { calls, clock, run, failures, stop } = setUp({ isKnown: () => known });
+    failures["publish"] = times(100);
+    const taken = run();
+    await pausing(clock);
+    await clock.step(500);
+    await pausing(clock);
+    known = true;
+    const before = [...calls];
+    stop.abort();
+    await clock.step(60_000);
+    await taken;
+    assert.deepEqual(calls, before);
+  });
+
+  it("does not beat for a task whose delivery has made the record that it could not make", async () => {
+    let known = false;
+    const { calls, clock, run, failures } = setUp({ isKnown: () => known });
+    failures["offer"] = times(100);
+    const taken = run();
+    await pausing(clock);
+    known = true;
+    await clock.step(60_000);
+    await taken;
+    assert.deepEqual(calls, ["publish", "offer"]);
   });
 
   it("goes on when Gitea does not answer the beat", async () => {

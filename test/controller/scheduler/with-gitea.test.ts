@@ -62,6 +62,7 @@ function start(gitea: FakeGitea, stop: AbortController, capacity = 4) {
         for (const watcher of watchers) watcher();
         return Promise.resolve({ sequence: ++sequence });
       },
+      isKnown: () => false,
       offer: () => Promise.resolve(),
       fail: (taskId, failure, signal) => {
         const reason = failure === undefined ? [] : failureRows(failure, { offered: "[self-hosted, pod]" });

@@ -35,11 +35,13 @@ describe("slots", () => {
     for (const id of ["a", "b", "c", "a"]) slots.restore(id);
     assert.deepEqual(slots.held(), ["a", "b", "c"]);
     assert.equal(slots.free(), 0);
+    assert.equal(slots.isOverfull(), true);
     assert.equal(slots.acquire("b"), true);
     for (const id of ["a", "b"]) {
       slots.release(id);
       assert.equal(slots.acquire("d"), false);
     }
+    assert.equal(slots.isOverfull(), false);
     slots.release("c");
     assert.equal(slots.acquire("d"), true);
   });

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { afterEach, describe, it } from "mocha";
 import { defaultTimes } from "../../../controller/assignment/times.ts";
 import { BackendError } from "../../../controller/backends/backend.ts";
+import { inPhase } from "../../support/phases.ts";
 import { aContent } from "../../fakes/fake-queue.ts";
 import {
   createLaneUnderTest,
@@ -196,6 +197,22 @@ describe("processing a delivery", () => {
     one.backend.list = list;
     await one.clock.step(2_000);
     assert.equal(one.events().at(-1), "backend_ready");
+    assert.equal(one.backend.called("create").length, 1);
+  });
+
+  it("I3 makes no executor on a slot that a start restored beyond the capacity, and gives it back", async () => {
+    const one = started({ capacity: 1 });
+    one.assignments.restore({ record: { ...inPhase("starting"), assignment }, revision: 1 });
+    one.slots.restore("gitea-task-1");
+    one.slots.restore(id);
+    one.queue.publish(content);
+    await one.clock.step(0);
+    assert.equal(one.events().at(-1), "backend_retry");
+    assert.deepEqual(one.queue.answers(), [{ sequence: 1, word: "again", ms: 2_000 }]);
+    assert.deepEqual(one.slots.held(), ["gitea-task-1"]);
+    assert.deepEqual(one.backend.called("create"), []);
+    one.slots.release("gitea-task-1");
+    await one.clock.step(2_000);
     assert.equal(one.backend.called("create").length, 1);
   });
 

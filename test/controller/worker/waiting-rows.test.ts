@@ -25,6 +25,14 @@ describe("the row that tells a job why it waits", () => {
     );
   });
 
+  it("says of what may still pass that it has not passed yet", () => {
+    const mount = failureFor("too_slow", 'FailedMount: secret "absent" not found');
+    assert.equal(
+      waitingRow(aRecord(), mount, nothingTold, 0, times)?.text,
+      'This job waits: its executor cannot start yet. It is tried again by itself. Reason: too_slow. Seen: FailedMount: secret "absent" not found',
+    );
+  });
+
   it("comes once for a reason, and 30 s after another one at the earliest", () => {
     const first = waitingRow(aRecord(), unschedulable, nothingTold, 0, times);
     assert.ok(first !== undefined);

@@ -1,0 +1,16 @@
+import type { Scenario } from "./scenario.ts";
+import { scenariosOfEnds } from "./scenarios-of-ends.ts";
+import { scenariosOfStarts } from "./scenarios-of-starts.ts";
+import { scenariosOfStores } from "./scenarios-of-stores.ts";
+
+export const scenarios: readonly Scenario[] = [
+  ...scenariosOfStarts,
+  ...scenariosOfEnds,
+  ...scenariosOfStores,
+];
+
+export function scenarioNamed(name: string): Scenario {
+  const scenario = scenarios.find((one) => one.name === name);
+  if (scenario === undefined) throw new Error(`there is no scenario "${name}"`);
+  return scenario;
+}
