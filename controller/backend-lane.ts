@@ -5,6 +5,7 @@ import type { Assignments } from "./lifecycle/assignments.ts";
 import type { Hearing } from "./lifecycle/hearing.ts";
 import type { ExecutorDeed } from "./lifecycle/perform.ts";
 import { createReconciler, type Reconciler } from "./lifecycle/reconciler.ts";
+import type { Registration } from "./lifecycle/registration.ts";
 import type { Random } from "./platform/backoff.ts";
 import type { Clock } from "./platform/clock.ts";
 import type { Logger } from "./platform/logger.ts";
@@ -31,6 +32,7 @@ export type LaneOptions = Pick<
   readonly capacity: number;
   readonly assignments: Assignments;
   readonly hearing: Hearing;
+  readonly registration: Registration;
   /** Removes what is stored of an assignment's reports. */
   readonly removeReports: (id: string, signal: AbortSignal) => Promise<unknown>;
   /** Hears what the reconciler does to executors. */
@@ -68,6 +70,7 @@ export function createLane(options: LaneOptions): Lane {
     slots,
     assignments,
     hearing: options.hearing,
+    registration: options.registration,
     removeMessage: (sequence, id, signal) => queue.remove(sequence, id, signal),
     removeReports: options.removeReports,
     onExecutor: options.onExecutor,

@@ -5,6 +5,7 @@ import type { CorePorts } from "./core-ports.ts";
 import { beat } from "./gitea/beat.ts";
 import { createReportEnd, storedRows } from "./gitea/report-end.ts";
 import { sendReport } from "./gitea/send-report.ts";
+import { GiteaError } from "./protocol/errors.ts";
 
 export type GiteaCalls = ReturnType<typeof giteaCalls>;
 
@@ -26,5 +27,28 @@ export function giteaCalls({ gitea, clock }: Pick<CorePorts, "gitea" | "clock">)
     sendReport: (report: Parameters<typeof sendReport>[1], signal: AbortSignal) =>
       sendReport(gitea, report, signal),
     reportEnd,
+  };
+}
+
+/** The same calls; `onAnswer` hears what each of them was refused with, undefined if it was not. */
+export function tellingAnswers(
+  gitea: CorePorts["gitea"],
+  onAnswer: (fault: string | undefined) => void,
+): CorePorts["gitea"] {
+  const heard = async <T>(call: Promise<T>): Promise<T> => {
+    try {
+      const answer = await call;
+      onAnswer(undefined);
+      return answer;
+    } catch (error) {
+      if (error instanceof GiteaError) onAnswer(error.fault);
+      throw error;
+    }
+  };
+  return {
+    declare: (...call) => heard(gitea.declare(...call)),
+    fetchTask: (...call) => heard(gitea.fetchTask(...call)),
+    updateTask: (...call) => heard(gitea.updateTask(...call)),
+    updateLog: (...call) => heard(gitea.updateLog(...call)),
   };
 }

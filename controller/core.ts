@@ -6,7 +6,7 @@ import { currentAttempt, phaseNames, type AssignmentRecord } from "./assignment/
 import { createLane, type Lane } from "./backend-lane.ts";
 import type { ExecutorRequest } from "./backends/backend.ts";
 import { createCounts, stateOf } from "./core-figures.ts";
-import { giteaCalls } from "./core-gitea.ts";
+import { giteaCalls, tellingAnswers } from "./core-gitea.ts";
 import type { CorePorts, CoreSettings } from "./core-ports.ts";
 import { putSchedulerTogether } from "./core-scheduler.ts";
 import type { FacadeHandlerOptions } from "./facade/handler.ts";
@@ -24,6 +24,7 @@ import { createCompareStream } from "./lifecycle/compare-stream.ts";
 import { createEnds } from "./lifecycle/deliver-ends.ts";
 import { createHearing } from "./lifecycle/hearing.ts";
 import { recover } from "./lifecycle/recover.ts";
+import { createRegistration } from "./lifecycle/registration.ts";
 import { createSealedMessages, type SealedMessage } from "./lifecycle/sealed-messages.ts";
 import { isOutage } from "./outage.ts";
 import { createKeyedQueue } from "./platform/keyed-queue.ts";
@@ -84,7 +85,11 @@ export function createCore(settings: CoreSettings, ports: CorePorts): Core {
       ports.events.publish(event);
     },
   });
-  const gitea = giteaCalls(ports);
+  const registration = createRegistration(clock);
+  const watchedGitea = tellingAnswers(ports.gitea, (fault) => {
+    registration.answered(fault);
+  });
+  const gitea = giteaCalls({ gitea: watchedGitea, clock });
   const logLanes = createKeyedQueue();
   /** A message that can never be read, of a task that nobody else speaks for. */
   const onUnreadable = async (
@@ -110,6 +115,7 @@ export function createCore(settings: CoreSettings, ports: CorePorts): Core {
       gitea,
       logLanes,
       hearing,
+      registration,
       removeReports: (id, signal) => reports.remove(id, signal),
       executorRequest: (record) => executorRequest(settings, record),
       newNonce: ports.newNonce,
@@ -188,7 +194,14 @@ export function createCore(settings: CoreSettings, ports: CorePorts): Core {
     clock,
     log: lifecycleLog,
   });
-  const scheduler = putSchedulerTogether({ settings, ports, assignments, lanes, gitea, counts });
+  const scheduler = putSchedulerTogether({
+    settings,
+    ports: { ...ports, gitea: watchedGitea },
+    assignments,
+    lanes,
+    gitea,
+    counts,
+  });
 
   const facadeLog = ports.log.child({ component: "facade" });
   const refusals = createRefusalLog({ log: facadeLog, clock, count: ports.countRefusal });

@@ -41,6 +41,8 @@ export type Times = {
   readonly deadlineMarginMs: number;
   /** What Gitea could not be told within this it does not want to know: it has long ended the task by itself. */
   readonly reportGiveUpMs: number;
+  /** Jobs of a runner that Gitea does not know any more go on this long; nobody can be told how they end. */
+  readonly unregisteredMs: number;
   /** The reconciler looks at everything at least this often. */
   readonly reconcileMs: number;
   /** The stream is compared with what should be in it this often. */
@@ -71,6 +73,7 @@ export const defaultTimes: Times = {
   minimumRunMs: 10 * minute,
   deadlineMarginMs: minute,
   reportGiveUpMs: 24 * 60 * minute,
+  unregisteredMs: 10 * minute,
   reconcileMs: 5_000,
   compareStreamMs: 30_000,
   callMs: 30_000,

@@ -2,6 +2,7 @@ import { type AssignmentRecord, currentAttempt } from "../assignment/record.ts";
 import type { Backend, Executor, InvalidExecutor } from "../backends/backend.ts";
 import type { Assignments } from "./assignments.ts";
 import type { ExecutorMemory } from "./executor-memory.ts";
+import type { Registration } from "./registration.ts";
 import { currentName, type Seen } from "./seen.ts";
 
 /** One answer of a backend, or none, and the phases of all records when it was asked for. */
@@ -19,6 +20,7 @@ export type LookOptions = {
   readonly backend: Pick<Backend, "kind">;
   readonly assignments: Pick<Assignments, "all" | "get">;
   readonly hearing: { heardAt(id: string): number };
+  readonly registration: Pick<Registration, "lostSince">;
   readonly slots: { has(id: string): boolean };
   readonly memory: ExecutorMemory;
 };
@@ -33,7 +35,8 @@ export type Look = {
   lacking(listed: Listed): ReadonlyMap<string, string>;
 };
 
-export function createLook({ backend, assignments, hearing, slots, memory }: LookOptions): Look {
+export function createLook(options: LookOptions): Look {
+  const { backend, assignments, hearing, registration, slots, memory } = options;
   const records = () =>
     assignments
       .all()
@@ -46,6 +49,7 @@ export function createLook({ backend, assignments, hearing, slots, memory }: Loo
       const record = assignments.get(id)?.record;
       const name = record === undefined ? undefined : currentName(record);
       const absentSince = name === undefined ? undefined : memory.absentSince(id, name);
+      const unregisteredSince = registration.lostSince();
       const executors = listed.answer?.executors.get(id)?.map((executor) => asRemembered(executor, memory));
       return {
         ...(record === undefined ? {} : { record }),
@@ -54,6 +58,7 @@ export function createLook({ backend, assignments, hearing, slots, memory }: Loo
           : { there: { executors: executors ?? [], unreadable: unreadable(listed) } }),
         settled: record !== undefined && isSettled(record, listed),
         heardAt: hearing.heardAt(id),
+        ...(unregisteredSince === undefined ? {} : { unregisteredSince }),
         ...(absentSince === undefined ? {} : { absentSince }),
         lingering: memory.lingering(),
         hasSlot: slots.has(id),

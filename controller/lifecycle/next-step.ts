@@ -2,7 +2,7 @@ import type { AssignmentEvent } from "../assignment/event.ts";
 import { describeFailure, type Failure, failureFor } from "../assignment/failure.ts";
 import { failureAfterClaim } from "../assignment/failure-at-claim.ts";
 import { overdue } from "../assignment/overdue.ts";
-import { type AssignmentRecord, isLater, type PhaseOf } from "../assignment/record.ts";
+import { type AssignmentRecord, isLater, isOpen, isUnclaimed, type PhaseOf } from "../assignment/record.ts";
 import type { Times } from "../assignment/times.ts";
 import type { Executor } from "../backends/backend.ts";
 import { endingSteps, finishedSteps } from "./over-steps.ts";
@@ -19,7 +19,7 @@ export function nextSteps(seen: Seen, now: number, times: Times): readonly Step[
   const { record, there } = seen;
   if (record === undefined) return there === undefined ? [] : unknownSteps(there.executors);
   const { phase } = record;
-  const late = overdue(record, seen.heardAt, now, times);
+  const late = unregistered(seen, record, now, times) ?? overdue(record, seen.heardAt, now, times);
   switch (phase.name) {
     case "queued":
       return queuedSteps(record, there?.executors ?? [], late);
@@ -64,6 +64,21 @@ function adoption(record: AssignmentRecord, executors: readonly Executor[]): rea
   const orphan = orphanOf(executors.filter(({ metadata }) => isLater(record, metadata.attempt)));
   if (orphan === undefined) return undefined;
   return applies({ type: "executor_adopted", attempt: orphan.metadata.attempt });
+}
+
+/** Nobody can be told how it ends: it goes on for a while, in case that is put right. */
+function unregistered(
+  { unregisteredSince }: Seen,
+  record: AssignmentRecord,
+  now: number,
+  times: Times,
+): AssignmentEvent | undefined {
+  if (unregisteredSince === undefined || !isOpen(record)) return undefined;
+  const lostMs = now - unregisteredSince;
+  if (lostMs < times.unregisteredMs) return undefined;
+  const failure = failureFor("unregistered", `for ${Math.round(lostMs / 1000)} s`);
+  const unclaimed = isUnclaimed(record) ? { unclaimed: true } : {};
+  return { type: "failed", failure, result: "failure", ...unclaimed };
 }
 
 function otherAttempts(record: AssignmentRecord, executors: readonly Executor[]): readonly Step[] {

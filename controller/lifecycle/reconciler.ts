@@ -11,6 +11,7 @@ import { createLook, type Listed } from "./look.ts";
 import { nextSteps } from "./next-step.ts";
 import { runPasses } from "./pass-loop.ts";
 import { createPerform, type PerformOptions } from "./perform.ts";
+import type { Registration } from "./registration.ts";
 import { isAlive } from "./seen.ts";
 
 export type ReconcilerOptions = Omit<
@@ -24,6 +25,7 @@ export type ReconcilerOptions = Omit<
     "all" | "get" | "within" | "apply" | "adopt" | "remove" | "changed"
   >;
   readonly hearing: { heardAt(id: string): number; forget(id: string): void };
+  readonly registration: Pick<Registration, "lostSince">;
   /** The longest life of an executor of this backend: what cannot be read is deleted when it is older. */
   readonly maxLifeMs: number;
   readonly times: Times;

@@ -21,6 +21,8 @@ export type Seen = {
   readonly settled: boolean;
   /** When the facade last heard of its executor. */
   readonly heardAt: number;
+  /** Since when Gitea has not known our registration, if it does not. */
+  readonly unregisteredSince?: number;
   /** Since when every list has lacked the current attempt's executor. */
   readonly absentSince?: number;
   /** The names of executors that should be gone for long: they hold no slot. */

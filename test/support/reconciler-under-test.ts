@@ -101,6 +101,7 @@ export function createReconcilerUnderTest(options: ReconcilerUnderTestOptions = 
     slots,
     assignments,
     hearing,
+    registration: { lostSince: () => undefined },
     removeMessage: (sequence, id) => removal("message", `${id} ${sequence}`),
     removeReports: (id) => removal("reports", id),
     onExecutor: (deed) => void deeds.push(deed),

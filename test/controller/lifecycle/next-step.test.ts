@@ -153,6 +153,23 @@ describe("the next steps of an assignment", () => {
       0,
       ["delete 1"],
     ],
+    ...(["queued", "starting", "adopted", "claimed"] as const).map(
+      (name) =>
+        [
+          `${name}, its runner unknown to Gitea for ten minutes`,
+          inPhase(name, name === "queued" ? {} : { deadlineAt: Infinity }),
+          { executors: name === "queued" ? [] : [executor(1, "running")], unregisteredSince: testStart },
+          times.unregisteredMs,
+          ["failed unregistered"],
+        ] as const,
+    ),
+    [
+      "claimed, its runner unknown to Gitea for a little less",
+      inPhase("claimed"),
+      { executors: [executor(1, "running")], unregisteredSince: testStart },
+      times.unregisteredMs - 1,
+      [],
+    ],
     ["starting past its deadline", inPhase("starting"), {}, 3_600_000, ["failed no_time_left"]],
     ["claimed and running", inPhase("claimed"), { executors: [executor(1, "running")] }, 1_000_000, []],
     ["claimed and ended", inPhase("claimed"), { executors: [executor(1, "ended")] }, 0, ["failed no_result"]],

@@ -1,0 +1,45 @@
+import assert from "node:assert/strict";
+import { describe, it } from "mocha";
+import { createRegistration } from "../../../controller/lifecycle/registration.ts";
+import { testStart } from "../../support/builders.ts";
+
+const minute = 60_000;
+
+describe("the registration in Gitea", () => {
+  function setUp() {
+    let now = testStart;
+    const registration = createRegistration({ now: () => now });
+    return { ...registration, pass: (ms: number) => void (now += ms) };
+  }
+
+  it("is lost since the first answer that says so, until one does not", () => {
+    const { answered, lostSince, pass } = setUp();
+    answered(undefined);
+    assert.equal(lostSince(), undefined);
+    answered("unregistered");
+    pass(minute);
+    answered("unregistered");
+    assert.equal(lostSince(), testStart);
+    answered(undefined);
+    assert.equal(lostSince(), undefined);
+  });
+
+  it("stays lost over faults that say nothing of it", () => {
+    const { answered, lostSince, pass } = setUp();
+    answered("unregistered");
+    pass(minute);
+    answered("transient");
+    assert.equal(lostSince(), testStart);
+  });
+
+  it("is not known to be lost any more after a silence, or before the clock was set back", () => {
+    const { answered, lostSince, pass } = setUp();
+    answered("unregistered");
+    pass(3 * minute);
+    assert.equal(lostSince(), undefined);
+    answered("unregistered");
+    assert.equal(lostSince(), testStart + 3 * minute);
+    pass(-minute);
+    assert.equal(lostSince(), undefined);
+  });
+});
