@@ -9,37 +9,37 @@ describe("the registration in Gitea", () => {
   function setUp() {
     let now = testStart;
     const registration = createRegistration({ now: () => now });
-    return { ...registration, pass: (ms: number) => void (now += ms) };
+    return { registration, pass: (ms: number) => void (now += ms) };
   }
 
   it("is lost since the first answer that says so, until one does not", () => {
-    const { answered, lostSince, pass } = setUp();
-    answered(undefined);
-    assert.equal(lostSince(), undefined);
-    answered("unregistered");
+    const { registration, pass } = setUp();
+    registration.answered(undefined);
+    assert.equal(registration.lostSince(), undefined);
+    registration.answered("unregistered");
     pass(minute);
-    answered("unregistered");
-    assert.equal(lostSince(), testStart);
-    answered(undefined);
-    assert.equal(lostSince(), undefined);
+    registration.answered("unregistered");
+    assert.equal(registration.lostSince(), testStart);
+    registration.answered(undefined);
+    assert.equal(registration.lostSince(), undefined);
   });
 
   it("stays lost over faults that say nothing of it", () => {
-    const { answered, lostSince, pass } = setUp();
-    answered("unregistered");
+    const { registration, pass } = setUp();
+    registration.answered("unregistered");
     pass(minute);
-    answered("transient");
-    assert.equal(lostSince(), testStart);
+    registration.answered("transient");
+    assert.equal(registration.lostSince(), testStart);
   });
 
   it("is not known to be lost any more after a silence, or before the clock was set back", () => {
-    const { answered, lostSince, pass } = setUp();
-    answered("unregistered");
+    const { registration, pass } = setUp();
+    registration.answered("unregistered");
     pass(3 * minute);
-    assert.equal(lostSince(), undefined);
-    answered("unregistered");
-    assert.equal(lostSince(), testStart + 3 * minute);
+    assert.equal(registration.lostSince(), undefined);
+    registration.answered("unregistered");
+    assert.equal(registration.lostSince(), testStart + 3 * minute);
     pass(-minute);
-    assert.equal(lostSince(), undefined);
+    assert.equal(registration.lostSince(), undefined);
   });
 });
