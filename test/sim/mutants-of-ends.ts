@@ -151,6 +151,17 @@ export const mutantsOfEnds: readonly Mutant[] = [
     ],
   },
   {
+    name: "kills an executor that holds the last rows of its job",
+    edits: [
+      {
+        file: "controller/lifecycle/over-steps.ts",
+        from: `end.by === "executor" ? times.resultGraceMs : 0`,
+        to: `end.by === "executor" ? times.cancelGraceMs : 0`,
+      },
+    ],
+    scenario: "keeps the last rows of a job at whose end Gitea is away for 8 min",
+  },
+  {
     name: "kills an executor that winds up",
     edits: [
       {

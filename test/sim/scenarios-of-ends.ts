@@ -109,10 +109,10 @@ export const scenariosOfEnds: readonly Scenario[] = [
     check: (job) => ended(job(0), "success"),
   },
   {
-    name: "keeps the last rows of a job at whose end Gitea is away for 9 min",
+    name: "keeps the last rows of a job at whose end Gitea is away for 8 min",
     plan: planOf([
       push(0, 1 * seconds),
-      { at: after(0, "ran", 15 * seconds), do: "down", peer: "gitea", how: "silent", ms: 9 * minutes },
+      { at: after(0, "ran", 15 * seconds), do: "down", peer: "gitea", how: "silent", ms: 8 * minutes },
     ]),
     check: (job) => ended(job(0), "success"),
   },
