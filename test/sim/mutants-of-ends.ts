@@ -54,7 +54,11 @@ export const mutantsOfEnds: readonly Mutant[] = [
   {
     name: "tells the executor of no rows before its own",
     edits: [
-      { file: "controller/facade/claim-task.ts", from: `    if (!rowsBegun) return 0;`, to: `    return 0;` },
+      {
+        file: "controller/facade/claim-task.ts",
+        from: `    if (!rowsBegun || tellsOfJob(state)) return 0;`,
+        to: `    return 0;`,
+      },
     ],
   },
   {
@@ -163,6 +167,7 @@ export const mutantsOfEnds: readonly Mutant[] = [
   },
   {
     name: "kills an executor that winds up",
+    scenario: "keeps the last rows of a job that Gitea took no rows of for 2.5 min: they follow the result",
     edits: [
       {
         file: "controller/lifecycle/over-steps.ts",

@@ -61,7 +61,7 @@ export const mutantsOfStarts: readonly Mutant[] = [
     const { cause = "start_failed", reason } = executor.state;
     return lose(failureBeforeClaim(failureFor(cause, reason)));
   }`,
-        to: `  if (executor.state.phase === "ended") return { do: "use", executor };`,
+        to: `  if (executor.state.phase === "ended") return { do: "wait", ms: times.retryMs };`,
       },
     ],
   },

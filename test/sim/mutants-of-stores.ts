@@ -85,8 +85,8 @@ export const mutantsOfStores: readonly Mutant[] = [
     edits: [
       {
         file: "controller/lifecycle/compare-records.ts",
-        from: `    for (const id of before) if (!there.has(id)) await keep(id, signal);`,
-        to: ``,
+        from: `      if ((there.get(id)?.revision ?? 0) < revision) await keep(id, signal);`,
+        to: `      if (id === "" && revision === 0) return;`,
       },
     ],
   },

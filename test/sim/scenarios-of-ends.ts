@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { Result } from "../../proto/gen/runner/v1/runner_pb.ts";
+import { calm } from "./sim-network.ts";
 import { after, ended, minutes, planOf, push, type Scenario, seconds } from "./scenario.ts";
 
 /** From the claim on. */
@@ -113,6 +114,20 @@ export const scenariosOfEnds: readonly Scenario[] = [
     plan: planOf([
       push(0, 1 * seconds),
       { at: after(0, "ran", 15 * seconds), do: "down", peer: "gitea", how: "silent", ms: 8 * minutes },
+    ]),
+    check: (job) => ended(job(0), "success"),
+  },
+  {
+    name: "keeps the last rows of a job that Gitea took no rows of for 2.5 min: they follow the result",
+    plan: planOf([
+      push(0, 1 * seconds),
+      {
+        at: after(0, "ran", 12 * seconds),
+        do: "weather",
+        peer: "gitea",
+        weather: { ...calm, lostRequest: 1, only: "UpdateLog" },
+        ms: 2.6 * minutes,
+      },
     ]),
     check: (job) => ended(job(0), "success"),
   },
