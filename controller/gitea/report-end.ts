@@ -6,7 +6,7 @@ import { withDeadline } from "../platform/signal.ts";
 import { LogRowSchema } from "../../proto/gen/runner/v1/runner_pb.ts";
 import { GiteaError } from "../protocol/errors.ts";
 import { wireSteps } from "../protocol/steps.ts";
-import { wireResult } from "../protocol/task-result.ts";
+import { taskResultOf, wireResult } from "../protocol/task-result.ts";
 import { closeSteps } from "./close-steps.ts";
 import type { RunnerClient } from "./runner-client.ts";
 import { shownResult } from "./shown-result.ts";
@@ -42,10 +42,11 @@ type Tries = {
 
 /**
  * Ends a task in Gitea on behalf of an executor that cannot: the reason as log rows after the last stored one, then
- * the result, with all steps closed. Nobody else may write into the task's log meanwhile. Resolves to the result that
- * Gitea shows, or "gone" if Gitea knows no such task of ours. Rejects while it cannot be told, and the caller tries
- * again: that changes nothing that is there already. A log that takes no rows holds the result up for two minutes at
- * most, not counting the time in which Gitea does not take the result either.
+ * the result, with all steps closed. A task that Gitea shows as over is left as it is: another controller may have told
+ * its end. Nobody else may write into the task's log meanwhile. Resolves to the result that Gitea shows, or "gone" if
+ * Gitea knows no such task of ours. Rejects while it cannot be told, and the caller tries again: that changes nothing
+ * that is there already. A log that takes no rows holds the result up for two minutes at most, not counting the time in
+ * which Gitea does not take the result either.
  */
 export function createReportEnd({ gitea, clock }: ReportEndOptions) {
   const all = new Map<bigint, Tries>();
@@ -86,11 +87,29 @@ export function createReportEnd({ gitea, clock }: ReportEndOptions) {
     }
   };
 
+  /**
+   * The result that Gitea shows already. A cancel may only be wanted there, and then it waits for our word. The steps
+   * go along, or Gitea would set those that are over back to running.
+   */
+  const shownBefore = async (
+    { taskId, steps }: End,
+    signal: AbortSignal,
+  ): Promise<TaskResult | undefined> => {
+    const { state } = await gitea.updateTask({ state: { id: taskId, steps: wireSteps(steps) } }, signal);
+    const shown = taskResultOf(state?.result);
+    return shown === "cancelled" ? undefined : shown;
+  };
+
   return async (end: End, signal: AbortSignal): Promise<TaskResult | "gone"> => {
     const { taskId, result } = end;
-    const tries: Tries = all.get(taskId) ?? { since: clock.now() };
-    all.set(taskId, tries);
     try {
+      const before = await shownBefore(end, signal);
+      if (before !== undefined) {
+        all.delete(taskId);
+        return before;
+      }
+      const tries: Tries = all.get(taskId) ?? { since: clock.now() };
+      all.set(taskId, tries);
       await rowsFirst(end, tries, signal);
       const now = clock.now();
       const steps = wireSteps(closeSteps(end.steps, result, tries.rowsAt, now));

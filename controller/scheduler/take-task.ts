@@ -46,6 +46,11 @@ const retryBackoff = { firstMs: 500, maxMs: 5_000 };
 const beatMs = 12_000;
 /** Ending a task takes several calls to Gitea. */
 const attemptMs = 30_000;
+/**
+ * After a stop a task in hand is tried to be stored for so long: NATS may be upgraded together with the controller.
+ * What ends the controller waits longer than for this, a fetch that is held and the end in Gitea.
+ */
+const saveMs = 20_000;
 const never = new AbortController().signal;
 
 /**
@@ -59,27 +64,32 @@ export function createTakeTask(options: TakeTaskOptions) {
   const order = createKeyedQueue();
 
   /**
-   * Tries at least once, also when a stop was asked for meanwhile: the task in hand is still to be saved. Rejects
-   * with the last failure once that is so, or if trying again is of no use.
+   * Tries at least once, also when a stop was asked for meanwhile, and for `afterStopMs` more: the task in hand is
+   * still to be saved. Rejects with the last failure once that is so, or if trying again is of no use.
    */
   const persist = async (
     what: string,
     work: (deadline: AbortSignal) => Promise<unknown>,
     taskId: bigint,
     between: () => Promise<void>,
+    afterStopMs: number,
     signal: AbortSignal,
   ) => {
+    let stoppedAt: number | undefined;
     for (let failures = 1; ; failures++) {
+      if (signal.aborted) stoppedAt ??= clock.now();
       try {
         // Also after a stop: no try is cut short but by its own deadline.
         await withDeadline(clock, attemptMs, work, never);
         return;
       } catch (error) {
         log.error({ task: String(taskId), error: describeError(error), failures }, `${what} failed`);
-        if (neverStorable(error) || signal.aborted) throw error;
+        if (neverStorable(error)) throw error;
+        if (signal.aborted && clock.now() - (stoppedAt ??= clock.now()) >= afterStopMs) throw error;
       }
       await between();
-      await clock.sleep(backoffMs(failures, retryBackoff, random), signal).catch(() => undefined);
+      const pause = signal.aborted ? never : signal;
+      await clock.sleep(backoffMs(failures, retryBackoff, random), pause).catch(() => undefined);
     }
   };
 
@@ -101,7 +111,7 @@ export function createTakeTask(options: TakeTaskOptions) {
     // A cancel still wants its report, and what is over takes it without harm.
     const between = () => alive().catch(() => undefined);
     const failOnce = (deadline: AbortSignal) => fail(taskId, failure, deadline);
-    await persist("ending a task in gitea", failOnce, taskId, between, signal);
+    await persist("ending a task in gitea", failOnce, taskId, between, 0, signal);
   };
 
   /** Tells `heldUp` from the first failure on. Done without a further try once others see to the task. */
@@ -109,6 +119,7 @@ export function createTakeTask(options: TakeTaskOptions) {
     what: string,
     work: (deadline: AbortSignal) => Promise<unknown>,
     { id, taskId }: Assignment,
+    afterStopMs: number,
     signal: AbortSignal,
   ) => {
     using held = new DisposableStack();
@@ -123,7 +134,7 @@ export function createTakeTask(options: TakeTaskOptions) {
     const unlessKnown = async (deadline: AbortSignal) => {
       if (!isKnown(id)) await work(deadline);
     };
-    await persist(what, unlessKnown, taskId, between, signal);
+    await persist(what, unlessKnown, taskId, between, afterStopMs, signal);
   };
 
   /**
@@ -139,7 +150,7 @@ export function createTakeTask(options: TakeTaskOptions) {
         ({ sequence } = await publish(queued, deadline));
       });
     try {
-      await persistHeld("publishing a task", publishOnce, assignment, signal);
+      await persistHeld("publishing a task", publishOnce, assignment, saveMs, signal);
     } catch (error) {
       if (!(error instanceof TaskOverError)) await end(taskId, whyNotStored(error), signal);
       else if (error.said === "cancelled") await end(taskId, undefined, signal);
@@ -171,7 +182,7 @@ export function createTakeTask(options: TakeTaskOptions) {
     log.info({ assignment: id, backend, repository, job: jobKey }, "task stored");
     try {
       const record = (deadline: AbortSignal) => offer({ ...queued, sequence }, deadline);
-      await persistHeld("recording a task", record, queued.assignment, signal);
+      await persistHeld("recording a task", record, queued.assignment, 0, signal);
     } catch (error) {
       // The task is durable already, and its delivery makes the record that this could not, and hears what Gitea says.
       if (!signal.aborted && !(error instanceof TaskOverError)) throw error;

@@ -6,6 +6,7 @@ import { closeSteps } from "../../../controller/gitea/close-steps.ts";
 import { GiteaError } from "../../../controller/protocol/errors.ts";
 import {
   Result,
+  type StepState,
   UpdateLogResponseSchema,
   UpdateTaskRequestSchema,
   UpdateTaskResponseSchema,
@@ -25,6 +26,8 @@ function createGitea() {
   const gitea = {
     told,
     questions: 0,
+    /** The steps with which it was asked what it shows. */
+    asked: [] as (readonly StepState[])[],
     log: undefined as Error | "hangs" | undefined,
     state: undefined as Error | undefined,
     shows: undefined as Result | undefined,
@@ -41,7 +44,9 @@ function createGitea() {
       await Promise.resolve();
       if (gitea.state !== undefined) throw gitea.state;
       const { state } = create(UpdateTaskRequestSchema, request);
-      told.push(state?.result ?? Result.UNSPECIFIED);
+      const result = state?.result ?? Result.UNSPECIFIED;
+      if (result !== Result.UNSPECIFIED) told.push(result);
+      else gitea.asked.push(state?.steps ?? []);
       return create(UpdateTaskResponseSchema, {
         state: { id: 42n, result: gitea.shows ?? state?.result ?? 0 },
       });
@@ -113,6 +118,24 @@ describe("the end that we report for an executor", () => {
     gitea.state = undefined;
     assert.equal(await report(end, never), "failure");
     assert.deepEqual([gitea.rows(), gitea.questions], [7n, 1]);
+  });
+
+  it("is not told to a Gitea that shows another one already, and no row follows that one", async () => {
+    gitea.shows = Result.SUCCESS;
+    const steps = [{ id: 0, result: "success", logIndex: 0, logLength: 2 }] as const;
+    assert.equal(await report({ ...end, steps }, never), "success");
+    assert.deepEqual([gitea.told, gitea.rows()], [[], 5n]);
+    // Without its steps Gitea would set one that is over back to running.
+    assert.deepEqual(
+      gitea.asked.map((asked) => asked.map(({ id, result }) => [id, result])),
+      [[[0n, Result.SUCCESS]]],
+    );
+  });
+
+  it("is told to a Gitea that wants the task to end, and waits for our word", async () => {
+    gitea.shows = Result.CANCELLED;
+    assert.equal(await report(end, never), "cancelled");
+    assert.deepEqual(gitea.told, [Result.FAILURE]);
   });
 
   it("has no memory of a task that is over", async () => {

@@ -15,8 +15,8 @@ import { createRecordingLogger } from "../../fakes/recording-logger.ts";
 import { testTrustDomain } from "../../support/builders.ts";
 
 /**
- * The whole way of a task from Gitea to the queue; only the queue is a fake. Time passes by itself until `stop`, but stands
- * still while Gitea is asked: no deadline and no pause depends on how busy the machine is.
+ * The whole way of a task from Gitea to the queue; only the queue is a fake. Time passes by itself until the scheduler
+ * has ended, but stands still while Gitea is asked: no deadline and no pause depends on how busy the machine is.
  */
 function start(gitea: FakeGitea, stop: AbortController, capacity = 4) {
   const runner = gitea.addRunner();
@@ -37,8 +37,9 @@ function start(gitea: FakeGitea, stop: AbortController, capacity = 4) {
     updateLog: (request, signal) => counted(connection.updateLog(request, signal)),
   };
   const clock = createFakeClock();
+  const ended = new AbortController();
   const passTime = async () => {
-    while (!stop.signal.aborted) {
+    while (!ended.signal.aborted) {
       if (asked > 0) await settle();
       else await clock.step(100);
     }
@@ -83,7 +84,7 @@ function start(gitea: FakeGitea, stop: AbortController, capacity = 4) {
     random: () => 0.5,
     log,
   });
-  const run = scheduler.run(stop.signal);
+  const run = scheduler.run(stop.signal).finally(() => ended.abort());
   const timeIsOver = passTime();
   const until = (count: number) =>
     new Promise<void>((resolve) => {
