@@ -43,7 +43,8 @@ export function createLeadership({ clock, facts, troubles, start }: LeadershipOp
   const all: SimController[] = [];
   let leader: SimController | undefined;
   let keys: Keys = "first";
-  let found = troubles.begin("leader");
+  // The first has nobody who waits for it.
+  let found: () => void = () => undefined;
 
   const lead = () => {
     if (leader !== undefined) return;

@@ -1,10 +1,11 @@
 import { parseArgs } from "node:util";
 import { makeAbortsCheap } from "./cheap-aborts.ts";
+import { describeError } from "../../controller/platform/errors.ts";
 import { planOfSeed } from "./random-plan.ts";
+import { describeRun, describeViolation } from "./report.ts";
 import { play } from "./scenario.ts";
 import { scenarioNamed } from "./scenarios.ts";
-import { shrink } from "./shrink.ts";
-import { simulate, type Run } from "./simulate.ts";
+import { simulate } from "./simulate.ts";
 
 const usage = `Usage: node test/sim/main.ts [options]
 
@@ -16,6 +17,7 @@ Runs the controller's core in a simulated world, once for each seed.
   --scenario S  the scenario of this name alone, with its whole history
   --stop N      ends after so many violations (default 5)
   --no-shrink   tells of a violation without looking for a smaller plan
+  --quiet       a scenario's outcome without its history
   --help        this text
 `;
 
@@ -28,50 +30,51 @@ const { values } = parseArgs({
     scenario: { type: "string" },
     stop: { type: "string", default: "5" },
     shrink: { type: "boolean", default: true },
+    quiet: { type: "boolean", default: false },
     help: { type: "boolean", default: false },
   },
 });
 
 const say = (text: string) => process.stdout.write(`${text}\n`);
 
-function tell({ plan, violated, history }: Run, lines: number): void {
-  say(`seed ${plan.seed}: ${violated ?? "holds"}`);
-  for (const incident of plan.incidents) say(`  ${JSON.stringify(incident)}`);
-  for (const line of history.slice(-lines)) say(`  ${line}`);
-}
-
-async function one(seed: number): Promise<number> {
+async function one(seed: number): Promise<boolean> {
   const run = await simulate(planOfSeed(seed), { keepHistory: true });
-  tell(run, Infinity);
-  return run.violated === undefined ? 0 : 1;
+  for (const line of describeRun(run)) say(line);
+  return run.violated === undefined;
 }
 
-async function named(name: string): Promise<number> {
+async function named(name: string): Promise<boolean> {
   const scenario = scenarioNamed(name);
-  tell(await simulate(scenario.plan, { keepHistory: true }), Infinity);
-  await play(scenario);
-  return 0;
+  if (!values.quiet)
+    for (const line of describeRun(await simulate(scenario.plan, { keepHistory: true }))) say(line);
+  try {
+    await play(scenario);
+    return true;
+  } catch (error) {
+    say(`violates: ${describeError(error)}`);
+    return false;
+  }
 }
 
-async function many(from: number, count: number): Promise<number> {
+async function many(from: number, count: number): Promise<boolean> {
   makeAbortsCheap();
   let failed = 0;
   for (let seed = from; seed < from + count && failed < Number(values.stop); seed++) {
     const run = await simulate(planOfSeed(seed));
     if (run.violated === undefined) continue;
     failed++;
-    if (!values.shrink) {
-      say(`seed ${seed}: ${run.violated}`);
-      continue;
-    }
-    const { plan } = await shrink(run);
-    tell(await simulate(plan, { keepHistory: true }), 100);
+    say(`violates: ${run.violated} (seed ${seed})`);
+    if (values.shrink) for (const line of await describeViolation(run)) say(line);
   }
-  say(`${count} seeds from ${from}, ${failed} failed`);
-  return failed === 0 ? 0 : 1;
+  say(`${count} seeds from ${from}, ${failed} violate something`);
+  return failed === 0;
+}
+
+async function whatIsAsked(): Promise<boolean> {
+  if (values.scenario !== undefined) return named(values.scenario);
+  if (values.seed !== undefined) return one(Number(values.seed));
+  return many(Number(values.from), Number(values.seeds));
 }
 
 if (values.help) say(usage);
-else if (values.scenario !== undefined) process.exitCode = await named(values.scenario);
-else if (values.seed !== undefined) process.exitCode = await one(Number(values.seed));
-else process.exitCode = await many(Number(values.from), Number(values.seeds));
+else process.exitCode = (await whatIsAsked()) ? 0 : 1;

@@ -22,16 +22,18 @@ export type Moments = {
   reached(name: MomentName, job: number): void;
   /** Calls back when it is reached; one that was is not reached again. */
   on(name: MomentName, job: number, callback: () => void): void;
+  /** After how many events of the whole world it was reached. */
+  eventsAt(name: MomentName, job: number): number | undefined;
 };
 
-export function createMoments(): Moments {
-  const reached = new Set<string>();
+export function createMoments(clock: { readonly events: number }): Moments {
+  const reached = new Map<string, number>();
   const waiting = new Map<string, (() => void)[]>();
   return {
     reached: (name, job) => {
       const key = `${name} ${job}`;
       if (reached.has(key)) return;
-      reached.add(key);
+      reached.set(key, clock.events);
       for (const callback of waiting.get(key) ?? []) callback();
       waiting.delete(key);
     },
@@ -39,5 +41,6 @@ export function createMoments(): Moments {
       const key = `${name} ${job}`;
       waiting.set(key, [...(waiting.get(key) ?? []), callback]);
     },
+    eventsAt: (name, job) => reached.get(`${name} ${job}`),
   };
 }

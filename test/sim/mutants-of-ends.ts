@@ -54,7 +54,11 @@ export const mutantsOfEnds: readonly Mutant[] = [
   {
     name: "tells the executor of no rows before its own",
     edits: [
-      { file: "controller/facade/claim-task.ts", from: `    if (!rowsBegun) return 0;`, to: `    return 0;` },
+      {
+        file: "controller/facade/claim-task.ts",
+        from: `    if (!rowsBegun || tellsOfJob(state)) return 0;`,
+        to: `    return 0;`,
+      },
     ],
   },
   {
@@ -151,7 +155,19 @@ export const mutantsOfEnds: readonly Mutant[] = [
     ],
   },
   {
+    name: "kills an executor that holds the last rows of its job",
+    edits: [
+      {
+        file: "controller/lifecycle/over-steps.ts",
+        from: `end.by === "executor" ? times.resultGraceMs : 0`,
+        to: `end.by === "executor" ? times.cancelGraceMs : 0`,
+      },
+    ],
+    scenario: "keeps the last rows of a job at whose end Gitea is away for 8 min",
+  },
+  {
     name: "kills an executor that winds up",
+    scenario: "keeps the last rows of a job that Gitea took no rows of for 2.5 min: they follow the result",
     edits: [
       {
         file: "controller/lifecycle/over-steps.ts",

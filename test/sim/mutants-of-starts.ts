@@ -61,7 +61,7 @@ export const mutantsOfStarts: readonly Mutant[] = [
     const { cause = "start_failed", reason } = executor.state;
     return lose(failureBeforeClaim(failureFor(cause, reason)));
   }`,
-        to: `  if (executor.state.phase === "ended") return { do: "use", executor };`,
+        to: `  if (executor.state.phase === "ended") return { do: "wait", ms: times.retryMs };`,
       },
     ],
   },
@@ -133,6 +133,8 @@ export const mutantsOfStarts: readonly Mutant[] = [
   },
   {
     name: "gives the slot back while a list lacks the new executor",
+    scenario:
+      "the slot of an executor that was made just now went to another job, since an older list lacked it (I3)",
     edits: [
       {
         file: "controller/worker/process-delivery.ts",
@@ -140,5 +142,29 @@ export const mutantsOfStarts: readonly Mutant[] = [
         to: ``,
       },
     ],
+  },
+  {
+    name: "makes executors on slots beyond the capacity",
+    edits: [
+      {
+        file: "controller/worker/ensure-executor.ts",
+        from: `    if (slots.isOverfull()) return { kind: "wait", ms: times.againMs };`,
+        to: ``,
+      },
+    ],
+    scenario:
+      "a slot that was restored for an attempt whose create had been refused made an executor too many (I3)",
+  },
+  {
+    name: "goes on publishing what has been delivered",
+    edits: [
+      {
+        file: "controller/core-scheduler.ts",
+        from: `      isKnown: (id) => assignments.get(id) !== undefined,`,
+        to: `      isKnown: () => false,`,
+      },
+    ],
+    scenario:
+      "a fetcher whose publishes were never answered went on beating for its task after the claim: steps ran again",
   },
 ];

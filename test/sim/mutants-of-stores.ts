@@ -55,13 +55,38 @@ export const mutantsOfStores: readonly Mutant[] = [
     ],
   },
   {
+    name: "looks no more for what it has stored anew",
+    edits: [
+      {
+        file: "controller/lifecycle/compare-stream.ts",
+        from: `    complete = all ? { at, wanted } : undefined;`,
+        to: `    for (const { record } of waiting()) wanted.set(record.assignment.id, record.sequence);
+    complete = { at, wanted };`,
+      },
+    ],
+    scenario: "a message that was stored anew after a loss of the stream's end got lost again, unseen (I10)",
+  },
+  {
+    name: "looks only at where the stream is",
+    edits: [
+      {
+        file: "controller/lifecycle/compare-stream.ts",
+        from: `    at.messages === now.at.messages &&
+    [...now.wanted].every(([id, sequence]) => wanted.get(id) === sequence)`,
+        to: `    at.messages === now.at.messages`,
+      },
+    ],
+    scenario:
+      "the stream was as it had been at the last complete look, and a loss since then was not looked for (I10)",
+  },
+  {
     name: "writes no lost record anew",
     scenario: "I10 writes a record anew that nothing else changes, before the next leader needs it",
     edits: [
       {
         file: "controller/lifecycle/compare-records.ts",
-        from: `    for (const id of before) if (!there.has(id)) await keep(id, signal);`,
-        to: ``,
+        from: `      if ((there.get(id)?.revision ?? 0) < revision) await keep(id, signal);`,
+        to: `      if (id === "" && revision === 0) return;`,
       },
     ],
   },

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { Result } from "../../proto/gen/runner/v1/runner_pb.ts";
+import { calm } from "./sim-network.ts";
 import { after, ended, minutes, planOf, push, type Scenario, seconds } from "./scenario.ts";
 
 /** From the claim on. */
@@ -109,10 +110,24 @@ export const scenariosOfEnds: readonly Scenario[] = [
     check: (job) => ended(job(0), "success"),
   },
   {
-    name: "keeps the last rows of a job at whose end Gitea is away for 9 min",
+    name: "keeps the last rows of a job at whose end Gitea is away for 8 min",
     plan: planOf([
       push(0, 1 * seconds),
-      { at: after(0, "ran", 15 * seconds), do: "down", peer: "gitea", how: "silent", ms: 9 * minutes },
+      { at: after(0, "ran", 15 * seconds), do: "down", peer: "gitea", how: "silent", ms: 8 * minutes },
+    ]),
+    check: (job) => ended(job(0), "success"),
+  },
+  {
+    name: "keeps the last rows of a job that Gitea took no rows of for 2.5 min: they follow the result",
+    plan: planOf([
+      push(0, 1 * seconds),
+      {
+        at: after(0, "ran", 12 * seconds),
+        do: "weather",
+        peer: "gitea",
+        weather: { ...calm, lostRequest: 1, only: "UpdateLog" },
+        ms: 2.6 * minutes,
+      },
     ]),
     check: (job) => ended(job(0), "success"),
   },

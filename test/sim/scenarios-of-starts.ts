@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { intruderKinds } from "./intruder.ts";
+import { calm } from "./sim-network.ts";
 import { after, ended, minutes, planOf, push, type Scenario, seconds } from "./scenario.ts";
 
 /** Up to the claim. */
@@ -36,7 +37,7 @@ export const scenariosOfStarts: readonly Scenario[] = [
         at: after(0, "fetched"),
         do: "weather",
         peer: "queue",
-        weather: { lostRequest: 0, lostAnswer: 1, repeated: 0, slow: 0, slowMs: 0 },
+        weather: { ...calm, lostAnswer: 1, only: "publish" },
         ms: 3 * minutes,
       },
     ]),

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { calm } from "./sim-network.ts";
 import { after, ended, minutes, planOf, push, type Scenario, seconds } from "./scenario.ts";
 
 /** A job that runs, one that starts, one that waits. */
@@ -95,8 +96,8 @@ export const scenariosOfStores: readonly Scenario[] = [
     plan: planOf([
       push(0, 1 * seconds, { steps: Array.from({ length: 4 }, () => ({ ms: 1 * minutes, rows: 1 })) }),
       push(1, 2 * seconds),
-      { at: 60 * seconds, do: "lose-tail", count: 1 },
-      { at: 120 * seconds, do: "lose-tail", count: 1 },
+      { at: 50 * seconds, do: "lose-tail", count: 1 },
+      { at: 75 * seconds, do: "lose-tail", count: 1 },
     ]),
     check: (job) => {
       ended(job(0), "success");
@@ -127,7 +128,7 @@ export const scenariosOfStores: readonly Scenario[] = [
           at: 0,
           do: "weather",
           peer: "records",
-          weather: { lostRequest: 0, lostAnswer: 0.5, repeated: 0.3, slow: 0, slowMs: 0 },
+          weather: { ...calm, lostAnswer: 0.5, repeated: 0.3 },
           ms: 4 * minutes,
         },
       ],

@@ -1,3 +1,4 @@
+import { kept } from "./kept.ts";
 import type { Scenario } from "./scenario.ts";
 import { scenariosOfEnds } from "./scenarios-of-ends.ts";
 import { scenariosOfStarts } from "./scenarios-of-starts.ts";
@@ -9,8 +10,9 @@ export const scenarios: readonly Scenario[] = [
   ...scenariosOfStores,
 ];
 
+/** One of these, or of the kept ones. */
 export function scenarioNamed(name: string): Scenario {
-  const scenario = scenarios.find((one) => one.name === name);
+  const scenario = [...scenarios, ...kept].find((one) => one.name === name);
   if (scenario === undefined) throw new Error(`there is no scenario "${name}"`);
   return scenario;
 }

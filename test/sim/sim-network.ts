@@ -17,6 +17,8 @@ export type Weather = {
   /** It, or its answer, takes up to this long instead of some milliseconds. */
   readonly slow: number;
   readonly slowMs: number;
+  /** Only to calls whose name begins so. */
+  readonly only?: string;
 };
 
 export const calm: Weather = { lostRequest: 0, lostAnswer: 0, repeated: 0, slow: 0, slowMs: 0 };
@@ -56,6 +58,10 @@ export function createSimNetwork({ clock, prng, history }: SimNetworkOptions): S
   const down = new Map<Peer, "silent" | "refuses">();
   const weathers = new Map<Peer, Weather>();
 
+  const weatherOf = ({ to, what }: Pick<Call<unknown>, "to" | "what">): Weather => {
+    const weather = weathers.get(to) ?? calm;
+    return weather.only === undefined || what.startsWith(weather.only) ? weather : calm;
+  };
   const latency = ({ slow, slowMs }: Weather) =>
     prng.chance(slow) ? prng.between(50, slowMs) : prng.between(1, 8);
 
@@ -85,7 +91,7 @@ export function createSimNetwork({ clock, prng, history }: SimNetworkOptions): S
   const call = <T>(asked: Call<T>, signal: AbortSignal): Promise<T> => {
     if (signal.aborted) return Promise.reject(signal.reason as Error);
     const waiting = Promise.withResolvers<T>();
-    const weather = weathers.get(asked.to) ?? calm;
+    const weather = weatherOf(asked);
     const { settle, fail, isSettled } = settler(asked, signal, waiting);
     const lost = (what: string) => history.note(`${asked.from.name} ${asked.what}: ${what}`);
 

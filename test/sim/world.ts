@@ -66,7 +66,7 @@ export function createWorld({ seed, capacity, keepHistory }: WorldOptions): Worl
   const history = createHistory(clock, keepHistory);
   const troubles = createTroubles(clock);
   const outrages: string[] = [];
-  const moments = createMoments();
+  const moments = createMoments(clock);
   const facts: Facts = createFacts({
     clock,
     isRemembered: () => leadership.leader()?.serves === true,
