@@ -3,11 +3,14 @@ import { attemptsExhausted, type Failure, failureFor } from "../assignment/failu
 import { failureBeforeClaim } from "../assignment/failure-at-claim.ts";
 import type { Retry } from "../assignment/failure-kind.ts";
 import { failureKind } from "../assignment/failure-reasons.ts";
-import type { AssignmentRecord } from "../assignment/record.ts";
+import type { AssignmentRecord, PhaseOf } from "../assignment/record.ts";
 import { maxAttempts, type Times } from "../assignment/times.ts";
 import { BackendError } from "../backends/backend.ts";
 import type { Attempt } from "../identity/capability.ts";
 import { describeError } from "../platform/errors.ts";
+
+/** Of the delay before the next attempt. */
+const mostDoublings = 5;
 
 export type BackendFailure = {
   readonly failure: Failure;
@@ -48,7 +51,7 @@ export function lossOf(
     attempt,
     failure,
     burnt,
-    retryAt: now + times.attemptDelayMs * 2 ** Math.min(5, attempt.number - 1),
+    retryAt: now + times.attemptDelayMs * 2 ** Math.min(mostDoublings, attempt.number - 1),
   });
   switch (retry) {
     case "permanent":
@@ -60,6 +63,16 @@ export function lossOf(
     default:
       return retry satisfies never;
   }
+}
+
+/** How long the next attempt has still to wait. A clock that was set back must not make it long. */
+export function msToAttempt(
+  { notBefore }: PhaseOf<"queued">,
+  now: number,
+  times: Pick<Times, "attemptDelayMs">,
+): number {
+  const left = notBefore - now;
+  return left > times.attemptDelayMs * 2 ** mostDoublings ? 0 : Math.max(0, left);
 }
 
 /** Our verdict on a task that nobody has claimed. */

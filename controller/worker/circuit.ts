@@ -82,6 +82,11 @@ export function admitting(state: CircuitState, now: number): CircuitState | unde
   }
 }
 
+/** A clock that was set back must not keep a backend from being probed. */
+export function inTime(state: CircuitState, now: number, { maxMs }: CircuitSettings): CircuitState {
+  return state.name === "open" && state.until - now > maxMs ? { ...state, until: now } : state;
+}
+
 /** The state after a probe came to no outcome: the next one may begin at once. */
 export function afterNothing(state: CircuitState, now: number): CircuitState {
   return state.name === "half-open" ? { ...state, name: "open", until: now } : state;
@@ -119,6 +124,7 @@ export function createCircuit(
   const longestMs = 4 * retryMs;
 
   const closedTo = () => {
+    state = inTime(state, clock.now(), settings);
     if (state.name === "closed" || admitting(state, clock.now()) !== undefined) return undefined;
     const { failure } = state;
     const ms = state.name === "open" ? state.until - clock.now() : retryMs;

@@ -7,7 +7,7 @@ import { hasTimeLeft, overdue } from "../assignment/overdue.ts";
 import { type AssignmentRecord, isLater, type PhaseOf } from "../assignment/record.ts";
 import type { Times } from "../assignment/times.ts";
 import type { Executor, InvalidExecutor } from "../backends/backend.ts";
-import { failed, lossOf } from "./attempt-failure.ts";
+import { failed, lossOf, msToAttempt } from "./attempt-failure.ts";
 import { isPermanent, type Known, waitingFor, waitsForRoom } from "./attempt-history.ts";
 
 /** What the worker does next for an assignment to get an executor. */
@@ -74,7 +74,7 @@ export function currentOf(
 
 function fromQueued(
   record: AssignmentRecord,
-  { notBefore }: PhaseOf<"queued">,
+  phase: PhaseOf<"queued">,
   executors: readonly Executor[],
   now: number,
   times: Times,
@@ -84,9 +84,11 @@ function fromQueued(
   if (adopted !== undefined) return adopted;
   const late = overdue(record, now, now, times);
   if (late !== undefined) return { do: "apply", event: late };
-  if (now < notBefore) return { do: "wait", ms: notBefore - now };
+  const ms = msToAttempt(phase, now, times);
+  if (ms > 0) return { do: "wait", ms };
   const living = mine.filter(isAlive).map(({ name }) => name);
-  if (living.length > 0 && now - notBefore < times.lingerMs) return { do: "discard", executors: living };
+  if (living.length > 0 && now - phase.notBefore < times.lingerMs)
+    return { do: "discard", executors: living };
   return { do: "begin", lingering: living };
 }
 

@@ -6,7 +6,7 @@ import type { Clock } from "../platform/clock.ts";
 import { describeError } from "../platform/errors.ts";
 import { withDeadline } from "../platform/signal.ts";
 import type { AttemptHistory } from "./attempt-history.ts";
-import { backendFailure } from "./attempt-failure.ts";
+import { backendFailure, msToAttempt } from "./attempt-failure.ts";
 import type { Circuit } from "./circuit.ts";
 import type { Delivery, DeliveryContent, UnreadableMessage } from "./delivery.ts";
 import type { Ensured } from "./ensure-executor.ts";
@@ -102,7 +102,7 @@ export function createProcessDelivery(options: ProcessDeliveryOptions) {
 
   /** Until a claim or an end makes it "settled". */
   const advance = async (id: string, signal: AbortSignal): Promise<Look | "settled"> => {
-    const waitMs = slots.has(id) ? 0 : msToWait(assignments.get(id)?.record, circuit, clock.now());
+    const waitMs = slots.has(id) ? 0 : msToWait(assignments.get(id)?.record, circuit, clock.now(), times);
     if (waitMs > 0) return again("backend_retry", id, waitMs);
     if (!slots.acquire(id)) return again("capacity_wait", id, times.againMs);
     event("capacity_acquired", id);
@@ -226,9 +226,10 @@ function msToWait(
   record: AssignmentRecord | undefined,
   circuit: Pick<Circuit, "closedTo">,
   now: number,
+  times: Times,
 ): number {
   if (record?.phase.name === "adopted") return 0;
-  const delayed = record?.phase.name === "queued" ? record.phase.notBefore - now : 0;
+  const delayed = record?.phase.name === "queued" ? msToAttempt(record.phase, now, times) : 0;
   return Math.max(delayed, circuit.closedTo()?.retryMs ?? 0);
 }
 
