@@ -44,7 +44,7 @@ export function createAttemptHistory(
   const entries = new Map<string, Entry>();
   const entryOf = (id: string, name: string): Entry => {
     const entry = entries.get(id);
-    return entry?.name === name ? entry : { name, seen: false, running: false };
+    return entry?.name === name ? notAhead(entry, clock.now()) : { name, seen: false, running: false };
   };
 
   return {
@@ -58,8 +58,10 @@ export function createAttemptHistory(
       entries.set(id, { ...entryOf(id, name), failure, ...(open ? { openSince: clock.now() } : {}) });
     },
     mayBe: (id, current) => {
-      const entry = entries.get(id);
-      if (entry === undefined) return false;
+      const known = entries.get(id);
+      if (known === undefined) return false;
+      const entry = notAhead(known, clock.now());
+      entries.set(id, entry);
       const { name, seen, missingSince = clock.now(), openSince = -Infinity } = entry;
       // Twice as long as any call takes; what comes later still is found by the reconciler.
       if (clock.now() - openSince < 2 * callMs) return true;
@@ -68,6 +70,17 @@ export function createAttemptHistory(
     keep: (known) => {
       for (const id of entries.keys()) if (!known(id)) entries.delete(id);
     },
+  };
+}
+
+/** What lies ahead was before the clock was set back. */
+function notAhead(entry: Entry, now: number): Entry {
+  const { missingSince, countedFrom, openSince } = entry;
+  return {
+    ...entry,
+    ...(missingSince === undefined ? {} : { missingSince: Math.min(missingSince, now) }),
+    ...(countedFrom === undefined ? {} : { countedFrom: Math.min(countedFrom, now) }),
+    ...(openSince === undefined ? {} : { openSince: Math.min(openSince, now) }),
   };
 }
 

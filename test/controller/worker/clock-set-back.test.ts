@@ -38,6 +38,16 @@ describe("a clock that is set back", () => {
     assert.equal(one.phase(assignment), "starting 2");
   });
 
+  it("makes no job wait longer for an executor that is gone", async () => {
+    const { one, setBack } = started();
+    await one.clock.step(0);
+    one.backend.vanish(one.executor(assignment));
+    await one.clock.step(5_000);
+    setBack(hour);
+    await one.clock.step(3 * 60_000);
+    assert.equal(one.phase(assignment), "starting 2");
+  });
+
   it("makes no job wait longer for a backend that works again", async () => {
     const { one, setBack } = started();
     for (let call = 0; call < 3; call++)
