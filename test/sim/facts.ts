@@ -41,8 +41,12 @@ export type JobFacts = {
   /** The names of its executors. */
   readonly executors: Set<string>;
   readonly hits: Hit[];
-  /** What the cluster knew of executors that do not start. */
-  readonly startFailures: { readonly at: number; readonly reason: FailureReason }[];
+  /** Executors that did not start. `isKnown`: the cluster says so, by this name. */
+  readonly startFailures: {
+    readonly at: number;
+    readonly reason: FailureReason;
+    readonly isKnown: boolean;
+  }[];
   /** Rows of ours in its log, and when the executor said that it has no more. */
   readonly rows: { readonly at: number; readonly content: string }[];
   logClosedAt?: number;
@@ -164,7 +168,11 @@ export function createFacts({ clock, isRemembered, moments, recordOf }: FactsOpt
         return reached("created", job);
       }
       case "start-failed":
-        ofAssignment(event.assignmentId)?.startFailures.push({ at: now, reason: event.reason });
+        ofAssignment(event.assignmentId)?.startFailures.push({
+          at: now,
+          reason: event.reason,
+          isKnown: true,
+        });
         return;
       case "remove":
         return event.how === "delete" ? reached("executor-gone", ofExecutor(event.executor)) : undefined;

@@ -1,10 +1,12 @@
 import type { FailureReason } from "../../controller/assignment/failure-reasons.ts";
+import { failureBeforeClaim } from "../../controller/assignment/failure-at-claim.ts";
+import { failureFor } from "../../controller/assignment/failure.ts";
 import type { Hit } from "./facts.ts";
 import { loseBucket, loseMessages } from "./losses.ts";
 import type { Happening, Incident, Plan, When } from "./plan.ts";
 import { goodManners, type Manners } from "./sim-cluster.ts";
 import { calm } from "./sim-network.ts";
-import type { Trouble } from "./troubles.ts";
+import { moment, type Trouble } from "./troubles.ts";
 import type { World } from "./world.ts";
 
 /** How often the stream is put aside for a restore. */
@@ -164,17 +166,18 @@ function toExecutor(world: World, incident: ToExecutor): void {
   const hit = (what: Hit["what"], ms = 0) => {
     job?.hits.push({ at: clock.now(), what, ms });
   };
-  const fail = (reason: FailureReason) => {
-    hit(reason);
-    if (job !== undefined && job.claims.size === 0) job.startFailures.push({ at: clock.now(), reason });
+  const fail = (what: FailureReason, isKnown: boolean) => {
+    hit(what);
+    const { reason } = failureBeforeClaim(failureFor(what, ""));
+    if (job?.claims.size === 0) job.startFailures.push({ at: clock.now(), reason, isKnown });
   };
-  troubles.last("executor" satisfies Trouble, incident.do === "stop-executor" ? incident.ms : 0);
+  troubles.last("executor" satisfies Trouble, incident.do === "stop-executor" ? incident.ms : moment);
   switch (incident.do) {
     case "end-executor":
-      fail(incident.cause);
+      fail(incident.cause, true);
       return cluster.end(host.name, "ended by the scenario", incident.cause);
     case "vanish-executor":
-      fail("vanished");
+      fail("vanished", false);
       return cluster.vanish(host.name);
     case "ghost-executor":
       hit("ghost");

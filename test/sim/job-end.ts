@@ -47,8 +47,9 @@ function violatedFailure(mine: JobFacts, overAt: number, troubles: Troubles): st
   if (delivered?.result === Result.SUCCESS && !mine.forgotten.record)
     return "its success was taken from its executor, and it is shown as a failure";
   if (verdict === undefined) {
-    // Refused before there was a record of it.
-    if (mine.recordedAt === undefined && isExcused("not_stored", of)) return undefined;
+    // Said by who fetched it: an earlier try to store it may have arrived nevertheless.
+    const said = mine.rows.some(({ content }) => content.includes("Reason: not_stored"));
+    if (said && isExcused("not_stored", of)) return undefined;
     return "its executor says that it failed";
   }
   if (!isExcused(verdict.reason, of)) return `it failed as ${verdict.reason} though nothing happened to it`;

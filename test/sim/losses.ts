@@ -1,6 +1,7 @@
 import { isUnclaimed } from "../../controller/assignment/record.ts";
 import { defaultTimes } from "../../controller/assignment/times.ts";
 import type { Happening } from "./plan.ts";
+import { moment } from "./troubles.ts";
 import type { World } from "./world.ts";
 
 /** Two looks, and the writes that follow. */
@@ -11,7 +12,7 @@ type Lost = Extract<Happening, { do: "lose-stream" | "lose-tail" | "restore-stre
 /** What the stream has lost is told to the facts, and is to be there again soon. */
 export function loseMessages(world: World, incident: Lost, restore: (ageMs: number) => () => void): void {
   const { stream, facts, troubles } = world;
-  troubles.last("stream", 0);
+  troubles.last("stream", moment);
   const ids = () => stream.after(0).map(({ publication }) => publication.assignment.id);
   const before = ids();
   switch (incident.do) {

@@ -1,17 +1,11 @@
-/** A way to break the core: pieces of its source in place of others. */
+import type { Patch } from "../support/patch-source.ts";
+
+/** A way to break the core: pieces of its source in place of others. Types are not checked any more. */
 export type Mutant = {
   /** What the broken core does. */
   readonly name: string;
-  readonly edits: readonly Edit[];
-  /** Names the scenario that finds it, where the seeds of a test take too long. */
+  /** One for a file. */
+  readonly edits: readonly Patch[];
+  /** Names the scenario, or the kept plan, that finds it; without one the first seeds do. */
   readonly scenario?: string;
-};
-
-export type Edit = {
-  /** From the repository's root. */
-  readonly file: string;
-  /** Stands there exactly once. */
-  readonly from: string;
-  /** Types are not checked any more. */
-  readonly to: string;
 };

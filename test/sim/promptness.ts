@@ -37,7 +37,8 @@ export function violatedCancel(mine: JobFacts, troubles: Troubles): string | und
 /** I7, where nothing but the cluster is wrong. */
 export function violatedStartFailure(mine: JobFacts, troubles: Troubles): string | undefined {
   const { startFailures, rows, overAt = Infinity, claimedAt = Infinity } = mine;
-  for (const [index, { at, reason }] of startFailures.entries()) {
+  for (const [index, { at, reason, isKnown }] of startFailures.entries()) {
+    if (!isKnown) continue;
     const until = at + startFailureMs + slackMs;
     if (troubles.during(at - recoveryMs, until, allButCluster) > 0) continue;
     // Rows come one at a time, not too often.

@@ -1,75 +1,58 @@
 import assert from "node:assert/strict";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { after, before, describe, it } from "mocha";
-import { describeError } from "../../controller/platform/errors.ts";
 import { runChild } from "./child.ts";
+import { createPool } from "./pool.ts";
 import type { Block } from "./seed-runner.ts";
 
 /** How many seeds, and which is the first: any others by hand. */
 const count = Number(process.env["SIM_SEEDS"] ?? 2_000);
 const first = Number(process.env["SIM_FROM"] ?? 1);
 const blockSeeds = 100;
-const childCount = 2;
-/** For a seed, on a machine that has other things to do. */
-const patienceMs = 2_000;
+/** A block takes about ten seconds of one processor, which may have other things to do as well. */
+const deadlineMs = 600_000;
 
 describe("a simulated controller through whatever a seed has in store", () => {
   const blocks = Array.from(
     { length: Math.ceil(count / blockSeeds) },
     (_, index) => first + index * blockSeeds,
   );
-  const waiting = new Map(blocks.map((from) => [from, Promise.withResolvers<Block>()]));
+  const pool = createPool<number, Block>(blocks);
   const done: Block[] = [];
-  const stop = new AbortController();
-  let cache: string;
   let startedAt: number;
-  let running: Promise<unknown>;
-
-  /** Each takes every second block, so that they come to an end together. */
-  const runEvery = async (offset: number) => {
-    const mine = blocks.filter((_, index) => index % childCount === offset);
-    const lines: string[] = [];
-    const onLine = (line: string) => {
-      lines.push(line);
-      if (!line.startsWith("{")) return;
-      const block = JSON.parse(line) as Block;
-      done.push(block);
-      waiting.get(block.from)?.resolve(block);
-    };
-    const args = [blockSeeds, ...mine].map(String);
-    const deadline = AbortSignal.any([stop.signal, AbortSignal.timeout(count * patienceMs)]);
-    const ended = await runChild({ program: "seed-runner.ts", args, cache, onLine }, deadline).catch(
-      describeError,
-    );
-    const error = new Error(`the child has ended with ${ended}: ${lines.slice(-20).join("\n")}`);
-    for (const from of mine) waiting.get(from)?.reject(error);
-  };
 
   before(async () => {
-    cache = await mkdtemp(join(tmpdir(), "sim-cache-"));
     startedAt = performance.now();
-    for (const { promise } of waiting.values()) promise.catch(() => undefined);
-    running = Promise.allSettled(Array.from({ length: childCount }, (_, offset) => runEvery(offset)));
+    await pool.start(async (from, cache, signal) => {
+      const lines: string[] = [];
+      const args = [from, blockSeeds].map(String);
+      const deadline = AbortSignal.any([signal, AbortSignal.timeout(deadlineMs)]);
+      const onLine = (line: string) => void lines.push(line);
+      const code = await runChild({ program: "seed-runner.ts", args, cache, onLine }, deadline);
+      const last = lines.at(-1) ?? "";
+      if (code !== 0 || !last.startsWith("{")) throw new Error(`it ended with ${code}: ${lines.join("\n")}`);
+      const block = JSON.parse(last) as Block;
+      done.push(block);
+      return block;
+    });
   });
   after(async () => {
-    stop.abort();
-    await running;
-    await rm(cache, { recursive: true, force: true });
-    const seeds = done.length * blockSeeds;
+    await pool.end();
+    const seeds = done.reduce((sum, block) => sum + block.seeds, 0);
     const cpuMs = done.reduce((sum, block) => sum + block.cpuMs, 0);
     const minutes = (performance.now() - startedAt) / 60_000;
-    process.stdout.write(
-      `    ${seeds} seeds, ${Math.round(seeds / minutes)} a minute, ${Math.round(cpuMs / seeds)} ms of CPU each\n`,
-    );
+    const figures = [
+      `${seeds} seeds`,
+      `${Math.round(seeds / minutes)} a minute`,
+      `${Math.round(cpuMs / seeds)} ms of CPU each`,
+    ];
+    process.stdout.write(`    ${figures.join(", ")}\n`);
   });
 
   for (const from of blocks)
     it(`holds what it must with the seeds ${from} to ${from + blockSeeds - 1}`, async function () {
-      // Behind the blocks before it in the same child.
+      // Its process has a deadline, and may wait for those of other blocks.
       this.timeout(0);
-      const block = await waiting.get(from)?.promise;
-      assert.equal(block?.violations.map((lines) => lines.join("\n")).join("\n\n"), "");
+      const { violations } = await pool.result(from);
+      if (violations.length > 0) assert.fail(violations.map((lines) => lines.join("\n")).join("\n\n"));
     });
 });

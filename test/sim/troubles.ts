@@ -3,6 +3,9 @@ import type { Peer } from "./sim-network.ts";
 /** What is not as it should be: a peer that does not answer as it should, no controller that serves, a clock. */
 export type Trouble = Peer | "leader" | "log-store" | "stream" | "bucket" | "cluster" | "executor" | "clock";
 
+/** What happens in no time is nevertheless trouble, of so many milliseconds. */
+export const moment = 1;
+
 /** When there was trouble, in milliseconds since the epoch: what was late, or failed, may have its cause there. */
 export type Troubles = {
   /** Begins now; the answer ends it. */
