@@ -270,9 +270,18 @@ describe("the configuration", () => {
       assert.match(report, /^RUNNER_TIMES: it may name inProgressMs, .*, ackWaitMs and nothing else$/);
     });
 
-    it("refuses any in production, and without a local backend", () => {
-      const mistake = "RUNNER_TIMES: it is for tests with local executors, never with NODE_ENV=production";
+    it("refuses any in production, and in earnest without a local backend", () => {
+      const mistake = "RUNNER_TIMES: it is for tests, with local executors or with NODE_ENV=test";
       assert.equal(mistakes({ RUNNER_TIMES: "{}" }), mistake);
+      const inTests = {
+        ...always,
+        ...forPods,
+        ...forVms,
+        ...forLease,
+        RUNNER_TIMES: '{"claimMs": 5}',
+        NODE_ENV: "test",
+      };
+      assert.equal(readConfig(inTests, readFile).times.claimMs, 5);
       const inProduction = mistakes({ RUNNER_TIMES: "{}", NODE_ENV: "production" }, local);
       assert.ok(inProduction.split("; ").includes(mistake), inProduction);
       const unused = { RUNNER_TIMES: "{}", POD_BACKEND: "local", COMPONENTS: "scheduler,vm-worker" };

@@ -32,6 +32,15 @@ const startMs = 60 * 60_000;
 const jobsMs = 90_000;
 const lineMs = 60_000;
 
+/** What a failed test is understood by: the last lines, and before them those that complain of one job. */
+function telling(lines: readonly ControllerLine[]): readonly ControllerLine[] {
+  const last = lines.slice(-60);
+  const complaints = lines
+    .slice(0, -60)
+    .filter(({ level, assignment }) => level !== "info" && assignment !== undefined);
+  return [...complaints.slice(-60), ...last];
+}
+
 /** Registers hooks that run one platform for the surrounding file or `describe`. */
 export function usePlatform(
   options: Omit<PlatformOptions, "peers" | "onControllerLine"> = {},
@@ -60,7 +69,7 @@ export function usePlatform(
   });
   afterEach("tell what the controller logged", function () {
     if (this.currentTest?.state !== "failed") return;
-    for (const line of lines.slice(-60)) process.stderr.write(`${JSON.stringify(line)}\n`);
+    for (const line of telling(lines)) process.stderr.write(`${JSON.stringify(line)}\n`);
   });
   after("stop all of it", async function () {
     this.timeout(60_000);
