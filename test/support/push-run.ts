@@ -5,6 +5,7 @@ import { readJobLog, type WorkflowJob } from "../../scripts/peers/gitea-api/runs
 
 export type PushedRun = {
   readonly repository: Repository;
+  readonly id: number;
   /** All jobs, as soon as they fit; completed ones unless given. Rejects after 90 s unless told otherwise. */
   jobs(
     fits?: (jobs: readonly WorkflowJob[]) => boolean,
@@ -15,11 +16,20 @@ export type PushedRun = {
 };
 
 const jobsMs = 90_000;
+const soon = (ms = jobsMs) => AbortSignal.timeout(ms);
 
 /** Pushes a workflow into a new repository of this name; resolves with how to wait for its jobs. */
 export async function pushRun(admin: GiteaApi, name: string, workflow: string): Promise<PushedRun> {
-  const soon = (ms = jobsMs) => AbortSignal.timeout(ms);
   const repository = await createRepository(admin, { name }, soon());
+  return await pushWorkflow(admin, repository, workflow);
+}
+
+/** The same into one that is there. */
+export async function pushWorkflow(
+  admin: GiteaApi,
+  repository: Repository,
+  workflow: string,
+): Promise<PushedRun> {
   const files = { ".gitea/workflows/test.yml": workflow };
   const { sha } = await pushFiles(admin, repository, { files }, soon());
   const run = await awaitRun(admin, repository, { sha, deadlineMs: jobsMs }, soon());
@@ -27,6 +37,7 @@ export async function pushRun(admin: GiteaApi, name: string, workflow: string): 
     jobs.length > 0 && jobs.every(({ status }) => status === "completed");
   return {
     repository,
+    id: run.id,
     jobs: (fits = completed, deadlineMs = jobsMs) =>
       awaitJobs(admin, repository, { run: run.id, fits, deadlineMs }, soon(deadlineMs)),
     log: async (job) => {

@@ -18,6 +18,9 @@ export type TenantOptions = Pick<RightsOptions, "without"> & {
   /** Repository (`demo/tool`) whose jobs it takes; everybody's unless given. */
   readonly scope?: string;
   readonly capacity?: number;
+  /** What the Pods' patch has besides, of the Pod's `spec` and of the executor's container. */
+  readonly spec?: Readonly<Record<string, unknown>>;
+  readonly container?: Readonly<Record<string, unknown>>;
 };
 
 /** One who runs a controller, or several of which one leads: registered in Gitea, with streams and rights of its own. */
@@ -31,9 +34,10 @@ export type Tenant = {
 /** Makes all that the tenant's controllers need, but for these. */
 export async function createTenant(
   platform: ClusterPlatform,
-  { name, namespace = `ci-${name}`, scope, capacity = 4, without }: TenantOptions,
+  options: TenantOptions,
   signal: AbortSignal,
 ): Promise<Tenant> {
+  const { name, namespace = `ci-${name}`, scope, capacity = 4, without } = options;
   const { kubernetes, gitea, nats, addresses, facade } = platform;
   const folder = path.join(platform.folder, `tenant-${name}`);
   await mkdir(folder);
@@ -50,7 +54,7 @@ export async function createTenant(
   await grantRights(kubernetes.api, account, without === undefined ? rights : { ...rights, without }, signal);
 
   const patch = path.join(folder, "pod-patch.yaml");
-  await writeFile(patch, patchOf(addresses));
+  await writeFile(patch, patchOf(addresses, options));
   const common = {
     GITEA_URL: gitea.url,
     GITEA_RUNNER_UUID: runner.uuid,
@@ -113,10 +117,12 @@ async function prepareNamespace(
 }
 
 /** The cluster has no DNS, and the image is on the node already. */
-function patchOf(addresses: readonly string[]): string {
+function patchOf(
+  addresses: readonly string[],
+  { spec = {}, container = {} }: Pick<TenantOptions, "spec" | "container">,
+): string {
   const hostAliases = addresses.map((ip) => ({ ip, hostnames: [facadeName] }));
+  const executor = { name: "executor", imagePullPolicy: "IfNotPresent", ...container };
   // JSON is YAML.
-  return JSON.stringify({
-    spec: { hostAliases, containers: [{ name: "executor", imagePullPolicy: "IfNotPresent" }] },
-  });
+  return JSON.stringify({ spec: { hostAliases, containers: [executor], ...spec } });
 }

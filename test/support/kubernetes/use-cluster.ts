@@ -2,12 +2,13 @@ import path from "node:path";
 import { after, afterEach, before } from "mocha";
 import { clusterObstacle } from "../../../scripts/peers/cluster/obstacle.ts";
 import { prepareCluster } from "../../../scripts/peers/cluster/prepare-cluster.ts";
+import { createRepository, type Repository } from "../../../scripts/peers/gitea-api/repository.ts";
 import { createReport } from "../../../scripts/peers/report.ts";
 import type { ServerProcess } from "../../../scripts/peers/server-process.ts";
 import { startController } from "../../../scripts/quick-start/controller-process.ts";
 import { preparePeers } from "../../../scripts/quick-start/prepare-peers.ts";
 import { type ControllerLines, createControllerLines, telling } from "../controller-lines.ts";
-import { pushRun, type PushedRun } from "../push-run.ts";
+import { pushRun, pushWorkflow, type PushedRun } from "../push-run.ts";
 import {
   type ClusterPlatform,
   type ClusterPlatformOptions,
@@ -36,7 +37,9 @@ export type ClusterUnderTest = {
   tenant(options: TenantOptions): Promise<Tenant>;
   /** Starts a controller; it is stopped when the tests are over. */
   start(options: ControllerStart): Promise<ClusterController>;
+  repository(name: string): Promise<Repository>;
   push(name: string, workflow: string): Promise<PushedRun>;
+  pushTo(repository: Repository, workflow: string): Promise<PushedRun>;
 };
 
 /** The first time, Kubernetes is compiled. */
@@ -98,6 +101,8 @@ export function useCluster(options: Omit<ClusterPlatformOptions, "peers" | "part
       stack.defer(() => started.stop());
       return controller;
     },
+    repository: (name) => createRepository(get().admin, { name }, AbortSignal.timeout(tenantMs)),
     push: (name, workflow) => pushRun(get().admin, name, workflow),
+    pushTo: (repository, workflow) => pushWorkflow(get().admin, repository, workflow),
   };
 }
