@@ -30,13 +30,6 @@ const key = "leader";
 
 export function createLeaderKey({ bucket, identity, pollMs, clock }: LeaderKeyOptions): LeaderKey {
   const value = new TextEncoder().encode(identity);
-  const inBucket = async <T>(work: Promise<T>, signal: AbortSignal): Promise<T> => {
-    try {
-      return await work;
-    } catch (error) {
-      throw fromBucket(`writing the key ${key}`, error, signal);
-    }
-  };
   return {
     write: async (mustLead, signal) => {
       const found = await inBucket(bucket.read(key, signal), signal);
@@ -55,4 +48,12 @@ export function createLeaderKey({ bucket, identity, pollMs, clock }: LeaderKeyOp
       }
     },
   };
+}
+
+async function inBucket<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    throw fromBucket(`writing the key ${key}`, error, signal);
+  }
 }
