@@ -1,4 +1,5 @@
 import { taskIdOf } from "./assignment/assignment.ts";
+import { backendKinds } from "./assignment/backend-kind.ts";
 import { executorEnvironment } from "./assignment/executor-environment.ts";
 import { executorName } from "./assignment/executor-metadata.ts";
 import { failureFor, failureRows } from "./assignment/failure.ts";
@@ -11,12 +12,11 @@ import type { CorePorts, CoreSettings } from "./core-ports.ts";
 import { putSchedulerTogether } from "./core-scheduler.ts";
 import type { FacadeHandlerOptions } from "./facade/handler.ts";
 import { createRefusalLog, type RefusedConnection } from "./facade/refusal-log.ts";
-import { backendChecks } from "./health/backend-checks.ts";
+import { backendChecks, unservedChecks } from "./health/backend-checks.ts";
 import type { Check } from "./health/health-server.ts";
 import type { MetricSources } from "./health/metrics.ts";
 import { createNoticeRecords } from "./health/notice-records.ts";
 import { noticeRefusedCall, noticeUnknownKey } from "./health/notice-troubles.ts";
-import { countTroubles } from "./health/troubles.ts";
 import { signCapability } from "./identity/capability.ts";
 import { createAssignments, type Assignments } from "./lifecycle/assignments.ts";
 import { createCompareRecords } from "./lifecycle/compare-records.ts";
@@ -63,10 +63,7 @@ export type Core = {
   readonly alive: readonly Check[];
   /** Nothing is wrong with a backend that an operator should look at. */
   readonly well: readonly Check[];
-  readonly figures: Pick<
-    MetricSources,
-    "backends" | "phases" | "troubles" | "failures" | "lostAttempts" | "lostFetches"
-  >;
+  readonly figures: Pick<MetricSources, "backends" | "phases" | "failures" | "lostAttempts" | "lostFetches">;
 };
 
 /** Puts the controller's parts together. It does nothing by itself, and all that it does goes through the ports. */
@@ -240,6 +237,17 @@ export function createCore(settings: CoreSettings, ports: CorePorts): Core {
     };
     await reports.sweep(isKept, signal);
     recoveredAt = clock.now();
+    tellUnserved();
+  };
+  const unserved = backendKinds.filter((kind) => lanes.every((lane) => lane.kind !== kind));
+  const liveOf = (kind: string) =>
+    assignments.all().filter(({ record }) => record.assignment.backend === kind).length;
+  const tellUnserved = () => {
+    for (const backend of unserved) {
+      const live = liveOf(backend);
+      if (live > 0)
+        lifecycleLog.warn({ backend, live }, "assignments of a backend that COMPONENTS does not select");
+    }
   };
   const backendStates = () =>
     lanes.map((lane, index) => stateOf(lane, backends[index]?.capacity ?? 0, recoveredAt, clock.now()));
@@ -284,10 +292,13 @@ export function createCore(settings: CoreSettings, ports: CorePorts): Core {
       name: `${kind} reconciler`,
       problem: () => overdue(reconciler.passedAt(), clock.now()),
     })),
-    well: backendChecks(
-      lanes.map(({ kind }) => kind),
-      backendStates,
-    ),
+    well: [
+      ...backendChecks(
+        lanes.map(({ kind }) => kind),
+        backendStates,
+      ),
+      ...unservedChecks(unserved, liveOf),
+    ],
     figures: {
       ...counts.figures,
       backends: backendStates,
@@ -297,7 +308,6 @@ export function createCore(settings: CoreSettings, ports: CorePorts): Core {
           phaseNames.map((name) => [name, phases.filter((one) => one === name).length]),
         );
       },
-      troubles: () => countTroubles(troubles),
     },
   };
 }

@@ -11,6 +11,7 @@ import { freePort } from "../../scripts/peers/free-port.ts";
 import { startWorkloadApi, type RunningWorkloadApi } from "../../scripts/workload-api/start.ts";
 import { startFakeGitea, type FakeGitea } from "../fakes/fake-gitea.ts";
 import { startControllerChild, type ControllerChild } from "../support/controller-child.ts";
+import { healthPages } from "../support/health-pages.ts";
 import { useNats } from "../support/nats.ts";
 
 const trustDomain = "process.example";
@@ -145,15 +146,22 @@ describe("the controller as a process", function () {
   });
 
   describe("without its peers", () => {
-    it("waits loudly for NATS, and stops cleanly at SIGTERM meanwhile", async () => {
+    it("waits loudly for NATS, alive all the time, and stops cleanly at SIGTERM meanwhile", async () => {
       const password = "nats-password-zq7Pw3";
+      const health = `127.0.0.1:${await freePort()}`;
       await using child = start(
         await environment({
+          HEALTH_LISTEN: health,
           NATS_URL: `nats://127.0.0.1:${await freePort()}`,
           NATS_PASSWORD_FILE: await secretFile("wrong", password),
         }),
       );
       assert.equal((await child.line("nats is not reachable, waiting for it")).level, "warn");
+      const { page, metric } = healthPages({ HEALTH_LISTEN: health });
+      assert.deepEqual(await page("livez"), { status: 200, text: "ok\n" });
+      assert.deepEqual(await page("readyz"), { status: 503, text: "svid: there was none yet\n" });
+      assert.equal((await page("healthz")).text, "start: it waits for NATS\nnats: it is not connected\n");
+      assert.equal(await metric("runners_leader"), 0);
       child.signal("SIGTERM");
       assert.equal(await child.exited, 0);
       assertLog(child, [...secrets(), password]);
@@ -167,7 +175,7 @@ describe("the controller as a process", function () {
       await nats.stop();
       await child.line("nats connection lost, reconnecting");
       await register("late");
-      const failed = await child.line("recovering failed, trying again");
+      const failed = await child.line("writing the key leader failed, trying again");
       assert.equal(failed.component, "lifecycle");
       await nats.start();
       await child.line("runner started");
