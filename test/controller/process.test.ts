@@ -157,11 +157,14 @@ describe("the controller as a process", function () {
         }),
       );
       assert.equal((await child.line("nats is not reachable, waiting for it")).level, "warn");
-      const { page, metric } = healthPages({ HEALTH_LISTEN: health });
-      assert.deepEqual(await page("livez"), { status: 200, text: "ok\n" });
-      assert.deepEqual(await page("readyz"), { status: 503, text: "svid: there was none yet\n" });
-      assert.equal((await page("healthz")).text, "start: it waits for NATS\nnats: it is not connected\n");
-      assert.equal(await metric("runners_leader"), 0);
+      const pages = healthPages({ HEALTH_LISTEN: health });
+      assert.deepEqual(await pages.page("livez"), { status: 200, text: "ok\n" });
+      assert.deepEqual(await pages.page("readyz"), { status: 503, text: "svid: there was none yet\n" });
+      assert.equal(
+        (await pages.page("healthz")).text,
+        "start: it waits for NATS\nnats: it is not connected\n",
+      );
+      assert.equal(await pages.metric("runners_leader"), 0);
       child.signal("SIGTERM");
       assert.equal(await child.exited, 0);
       assertLog(child, [...secrets(), password]);
