@@ -166,6 +166,8 @@ export function createCore(settings: CoreSettings, ports: CorePorts): Core {
     reports,
     sendReport: gitea.sendReport,
     reportEnd: asLeader.reportEnd,
+    commandFor: (kind, executor, reason) =>
+      lanes.find((lane) => lane.kind === kind)?.backend.commandFor?.(executor, reason),
     logLanes,
     markTerminal,
     times,

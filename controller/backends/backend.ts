@@ -69,6 +69,8 @@ export type Backend = {
    * Returns how to stop that.
    */
   onChange(listener: (name?: string) => void): () => void;
+  /** A command with which an operator sees for himself why this executor failed, where the backend has one. */
+  commandFor?(name: string, reason: FailureReason): string;
 };
 
 /**
