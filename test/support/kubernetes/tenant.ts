@@ -5,6 +5,7 @@ import { wantedStreams } from "../../../controller/queue/streams.ts";
 import type { KubernetesObject } from "../../../scripts/peers/cluster/api.ts";
 import { freePort } from "../../../scripts/peers/free-port.ts";
 import { type RegisteredRunner, registerRunner } from "../../../scripts/peers/gitea-api/register-runner.ts";
+import type { Gitea } from "../../../scripts/peers/start-gitea.ts";
 import { newCapabilityKey, writeSecret } from "../../../scripts/quick-start/secrets.ts";
 import { withNats } from "../chaos/quick-start-nats.ts";
 import { type ClusterPlatform, facadeName, trustDomain } from "./cluster-platform.ts";
@@ -13,11 +14,13 @@ import { grantRights, type RightsOptions } from "./controller-rights.ts";
 export type TenantOptions = Pick<RightsOptions, "without"> & {
   /** Of all that is its own; a name of Kubernetes. */
   readonly name: string;
-  /** Where its executors and its Lease are; `ci-<name>` unless given. */
+  /** Where its executors are; `ci-<name>` unless given, where its Lease is. */
   readonly namespace?: string;
   /** Repository (`demo/tool`) whose jobs it takes; everybody's unless given. */
   readonly scope?: string;
   readonly capacity?: number;
+  /** Whose jobs it takes; the platform's unless given. */
+  readonly gitea?: Gitea;
   /** What the Pods' patch has besides, of the Pod's `spec` and of the executor's container. */
   readonly spec?: Readonly<Record<string, unknown>>;
   readonly container?: Readonly<Record<string, unknown>>;
@@ -38,7 +41,8 @@ export async function createTenant(
   signal: AbortSignal,
 ): Promise<Tenant> {
   const { name, namespace = `ci-${name}`, scope, capacity = 4, without } = options;
-  const { kubernetes, gitea, nats, addresses, facade } = platform;
+  const { kubernetes, nats, addresses, facade } = platform;
+  const { gitea = platform.gitea } = options;
   const folder = path.join(platform.folder, `tenant-${name}`);
   await mkdir(folder);
   const description = { name, labels: [], ...(scope === undefined ? {} : { scope }) };
@@ -50,7 +54,9 @@ export async function createTenant(
 
   const account = { namespace, name: `controller-${name}` };
   await prepareNamespace(platform, namespace, ["default", executorAccount, account.name], signal);
-  const rights = { podNamespace: namespace, controllerNamespace: namespace };
+  const own = `ci-${name}`;
+  await prepareNamespace(platform, own, [], signal);
+  const rights = { podNamespace: namespace, controllerNamespace: own };
   await grantRights(kubernetes.api, account, without === undefined ? rights : { ...rights, without }, signal);
 
   const patch = path.join(folder, "pod-patch.yaml");
@@ -77,7 +83,7 @@ export async function createTenant(
     POD_PATCH_FILE: patch,
     SPIRE_AGENT_ID: `spiffe://${trustDomain}/spire/agent/k8s_psat/{cluster}/{nodeUid}`,
     SPIRE_CLUSTER: kubernetes.clusterName,
-    CONTROLLER_NAMESPACE: namespace,
+    CONTROLLER_NAMESPACE: own,
     NODE_ENV: "test",
     NODE_COMPILE_CACHE: path.join(platform.folder, "compile-cache"),
   };
