@@ -2,7 +2,16 @@ import assert from "node:assert/strict";
 import path from "node:path";
 import { after, before, describe, it } from "mocha";
 import { startTroubledRegistry, type TroubledRegistry } from "../support/kubernetes/troubled-registry.ts";
-import { meet, type Trouble, type TroubledJob } from "../support/kubernetes/troubles.ts";
+import { killPod } from "../support/kubernetes/pod-processes.ts";
+import {
+  forCluster,
+  meet,
+  onlyPod,
+  told,
+  type Trouble,
+  type TroubledJob,
+  untilRow,
+} from "../support/kubernetes/troubles.ts";
 import { useCluster } from "../support/kubernetes/use-cluster.ts";
 import { runTroubles } from "./run-troubles.ts";
 import { startTroubles } from "./start-troubles.ts";
@@ -37,15 +46,42 @@ describe("the log in Gitea of a job that meets, on a real cluster,", function ()
 
   for (const trouble of troubles)
     it(`says so: ${trouble.title}`, async () => {
-      const { job, log } = (await met.get(trouble)) as TroubledJob;
-      const text = log.join("\n");
-      assert.equal(job.conclusion, trouble.conclusion, text);
-      let from = 0;
-      for (const row of trouble.rows) {
-        const fits = (line: string) => (typeof row === "string" ? line === row : row.test(line));
-        const at = log.findIndex((line, index) => index >= from && fits(line));
-        assert.ok(at >= 0, `${String(row)} is not in, or not in its place:\n${text}`);
-        from = at + 1;
-      }
+      assertTold(trouble, (await met.get(trouble)) as TroubledJob);
     });
+
+  // The last one: there is no node after it.
+  it("says so: the loss of its node", async () => {
+    const trouble: Trouble = {
+      name: "node-gone",
+      title: "the loss of its node",
+      step: "echo it runs; sleep 300",
+      meanwhile: async ({ run, tenant }) => {
+        await untilRow(run, /^it runs$/);
+        const { uid } = (await onlyPod(cluster, tenant)).metadata;
+        const { api, components, nodeName } = cluster.platform.kubernetes;
+        components.kubelet.pause();
+        await killPod(uid);
+        await api.remove(`/api/v1/nodes/${nodeName}`, AbortSignal.timeout(30_000));
+      },
+      conclusion: "failure",
+      rows: [
+        "it runs",
+        /^This job was cut short: the node of its executor was lost\. Seen: .*PodGC: node no longer exists/,
+        told(forCluster, "node_lost"),
+      ],
+    };
+    assertTold(trouble, await meet(cluster, registry?.host ?? "", trouble));
+  });
 });
+
+function assertTold({ conclusion, rows }: Trouble, { job, log }: TroubledJob): void {
+  const text = log.join("\n");
+  assert.equal(job.conclusion, conclusion, text);
+  let from = 0;
+  for (const row of rows) {
+    const fits = (line: string) => (typeof row === "string" ? line === row : row.test(line));
+    const at = log.findIndex((line, index) => index >= from && fits(line));
+    assert.ok(at >= 0, `${String(row)} is not in, or not in its place:\n${text}`);
+    from = at + 1;
+  }
+}

@@ -189,6 +189,16 @@ export const startTroubles: readonly Trouble[] = [
     rows: [/^This job waits: .*Reason: unschedulable\./, "it runs"],
   },
   {
+    name: "class",
+    title: "a class of entries that nobody looks at",
+    changed: { SPIRE_CLASS: "nobody", RUNNER_TIMES },
+    conclusion: "failure",
+    rows: [
+      /^This job never started: all executors that were tried for it failed\. The last one: its executor got no identity\. Seen: .*class/,
+      toldLast(forCluster, "identity"),
+    ],
+  },
+  {
     name: "deleted-early",
     title: "somebody who deletes its Pod before the job is taken, and runs in the next one",
     changed: { POD_NODE_SELECTOR: "ci-deleted=later", RUNNER_TIMES: JSON.stringify({ attemptDelayMs: 500 }) },
