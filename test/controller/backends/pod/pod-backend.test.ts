@@ -218,6 +218,20 @@ describe("a Pod that somebody else takes away", () => {
     assert.deepEqual(await world.running(name), [name]);
   });
 
+  it("is there again when the label is", async () => {
+    const { name, metadata } = await created();
+    world.cluster.edit("Pod", name, labelled({ [owner]: "somebody-else" }));
+    world.cluster.edit("Pod", name, labelled({ [owner]: metadata.owner }));
+    await settle();
+    assert.equal((await world.listed(name))?.state.phase, "running");
+    const calls = world.cluster.count({ verb: "get", resource: "pods" });
+    await world.clock.step(60_000);
+    assert.equal(world.cluster.count({ verb: "get", resource: "pods" }), calls);
+    world.cluster.remove("Pod", name);
+    await settle();
+    assert.equal((await world.listed(name))?.state.phase, "ended");
+  });
+
   it("has not ended either if the watch never knew of it", async () => {
     world.cluster.watches.silence();
     const { name } = await created();
