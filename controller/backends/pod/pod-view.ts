@@ -1,7 +1,6 @@
 import { ownerLabel } from "../../assignment/executor-metadata.ts";
 import type { WatchedList } from "../../kubernetes/watched-list.ts";
 import type { Clock, SteadyClock } from "../../platform/clock.ts";
-import { describeError } from "../../platform/errors.ts";
 import type { Logger } from "../../platform/logger.ts";
 import { abortable } from "../../platform/signal.ts";
 import { createWakeup, listenForAny } from "../../platform/wakeup.ts";
@@ -10,10 +9,11 @@ import type { ApiCollection } from "./api-collection.ts";
 import { createGonePods } from "./gone-pods.ts";
 import { createKnownEvents } from "./known-events.ts";
 import { createObjectView } from "./object-view.ts";
-import { type Blocked, changesAt, executorState, stillBlocked } from "./patience.ts";
+import { makeSure, tellInTime } from "./look-after-pods.ts";
 import { parsePod, type PodDocument } from "./pod-document.ts";
 import { belongsTo, executorOfPod } from "./pod-executor.ts";
-import { readGonePod, readPod } from "./pod-status.ts";
+import { createPodStates } from "./pod-states.ts";
+import { readGonePod } from "./pod-status.ts";
 
 /** Our Pods as far as they are known here: by the watch, by what calls answer, and by memory of what is gone. */
 export type PodView = {
@@ -58,9 +58,8 @@ export type PodViewOptions = {
 const staleMs = 120_000;
 /** For so long the watch may be behind a call. */
 const behindMs = 5_000;
-/** Between two looks at what is open, and at most between two looks at the clock. */
+/** For so long whoever waits trusts in the watch. */
 const recheckMs = 5_000;
-const longestMs = 60_000;
 
 export function createPodView(options: PodViewOptions): PodView {
   const { collection, owner, clock, steady, log } = options;
@@ -73,16 +72,16 @@ export function createPodView(options: PodViewOptions): PodView {
   const suspected = createWakeup();
   const gonePods = createGonePods();
   const discarded = new Set<string>();
-  const blocked = new Map<string, Blocked>();
   const events = createKnownEvents(options.events, {
     isOurs: (name) => name.startsWith("gitea-task-"),
     onChange: changed,
   });
+  const states = createPodStates(events, clock);
   const view = createObjectView({
     list: options.pods,
     parse: parsePod,
     onGone: (last) => {
-      blocked.delete(last.uid);
+      states.forget(last);
       if (discarded.delete(last.uid)) return;
       gonePods.add(last);
       suspected.wake();
@@ -91,32 +90,23 @@ export function createPodView(options: PodViewOptions): PodView {
     steady,
   });
 
-  /** How an obstacle is remembered: whoever reads a Pod's state sees to it. */
-  const lookAt = (pod: PodDocument) => {
-    const now = clock.now();
-    const reading = readPod(pod, events.of(pod.uid));
-    const obstacle = stillBlocked(blocked.get(pod.uid), reading, now);
-    if (obstacle === undefined) blocked.delete(pod.uid);
-    else blocked.set(pod.uid, obstacle);
-    return { state: executorState(reading, obstacle, now), changesAt: changesAt(reading, obstacle, now) };
-  };
-
   const goneState = (name: string): ExecutorState | undefined => {
     const gone = view.get(name) === undefined ? gonePods.get(name) : undefined;
     if (gone === undefined) return undefined;
-    return gone.surely ? readGonePod(gone.last, events.of(gone.last.uid)) : lookAt(gone.last).state;
+    return gone.surely ? readGonePod(gone.last, events.of(gone.last.uid)) : states.lookAt(gone.last).state;
   };
 
   /** What an uncached read says of a Pod that the watch has lost. */
   const settle = (name: string, found: PodDocument | undefined, ours: boolean) => {
     const gone = gonePods.get(name);
     if (gone === undefined || gone.surely) return;
-    if (gone.last.uid !== found?.uid) gonePods.isSure(name);
-    else {
-      if (!ours)
-        log.error({ executor: name }, "executor has lost its owner's label, and is left alone from now on");
+    if (gone.last.uid !== found?.uid) {
+      states.forget(gone.last);
+      gonePods.isSure(name);
+    } else if (!ours) {
+      log.error({ executor: name }, "executor has lost its owner's label, and is left alone from now on");
       gonePods.forget(name);
-    }
+    } else if (view.get(name)?.uid === found.uid) gonePods.forget(name);
     changed();
   };
 
@@ -150,7 +140,7 @@ export function createPodView(options: PodViewOptions): PodView {
     const seen = { trustDomain: options.trustDomain, seenAt: clock.now() };
     for (const pod of view.all()) {
       if (!belongsTo(pod, owner)) continue;
-      const read = executorOfPod(pod, lookAt(pod).state, seen);
+      const read = executorOfPod(pod, states.lookAt(pod).state, seen);
       if (read.kind === "executor") executors.push(read.executor);
       else invalid.push(read.invalid);
     }
@@ -185,48 +175,25 @@ export function createPodView(options: PodViewOptions): PodView {
     }
   };
 
-  /** Tells when patience with an obstacle is over: nothing else does. */
-  const runClocks = async (signal: AbortSignal) => {
-    for (;;) {
-      const times = view.all().map((pod) => lookAt(pod).changesAt ?? Infinity);
-      const next = Math.min(...times, clock.now() + longestMs);
-      using woken = listenForAny(
-        [(either) => moved.next(either), (either) => clock.sleep(next - clock.now(), either)],
-        signal,
-      );
-      await woken.first();
-      if (times.some((at) => at <= clock.now())) changed();
-    }
+  /** Gone from the watch, and maybe only from there; or never seen in it. */
+  const open = () => {
+    const gone = gonePods.all().filter(({ surely }) => !surely);
+    const pods = [...gone.map(({ last }) => last), ...view.unconfirmed(behindMs)];
+    return new Set(pods.map(({ name }) => name));
   };
-
-  const makeSure = async (signal: AbortSignal) => {
-    for (;;) {
-      using woken = listenForAny(
-        [(either) => suspected.next(either), (either) => clock.sleep(recheckMs, either)],
-        signal,
-      );
-      const gone = gonePods.all().filter(({ surely }) => !surely);
-      const open = [...gone.map(({ last }) => last), ...view.unconfirmed(behindMs)];
-      for (const name of new Set(open.map((pod) => pod.name))) {
-        try {
-          await fetch(name, signal);
-        } catch (error) {
-          signal.throwIfAborted();
-          log.warn({ executor: name, error: describeError(error) }, "looking for a pod failed");
-        }
-      }
-      await woken.first();
-    }
-  };
+  const changesAt = () => view.all().map((pod) => states.lookAt(pod).changesAt ?? Infinity);
 
   return {
     run: async (signal) => {
-      await Promise.all([runClocks(signal), makeSure(signal)]);
+      await Promise.all([
+        tellInTime({ changesAt, moved, changed, clock }, signal),
+        makeSure({ open, ask: fetch, suspected, clock, log }, signal),
+      ]);
     },
     list,
     all: () => view.all(),
     get: (name) => view.get(name),
-    stateOf: (pod) => lookAt(pod).state,
+    stateOf: (pod) => states.lookAt(pod).state,
     goneState,
     note: (object) => {
       const pod = parsePod(object);

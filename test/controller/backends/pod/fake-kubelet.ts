@@ -33,8 +33,7 @@ export function createFakeKubelet(cluster: FakeKubernetes, clock: FakeClock): Fa
     obeys: true,
     running: (name) => (cluster.get("Pod", name) === undefined || isOver(name) ? [] : [name]),
     start: (name) => {
-      const startTime = new Date(clock.now()).toISOString();
-      cluster.setPod(name, { phase: "Running", startTime, ...container({ running: {} }) });
+      cluster.setPod(name, { phase: "Running", ...container({ running: {} }) });
     },
     end: (name, terminated) => {
       const phase = terminated["exitCode"] === 0 ? "Succeeded" : "Failed";
@@ -69,6 +68,10 @@ export function createFakeKubelet(cluster: FakeKubernetes, clock: FakeClock): Fa
       return;
     }
     if (!kubelet.obeys) return;
+    if (pod.status?.["startTime"] === undefined) {
+      cluster.setPod(name, { startTime: new Date(clock.now()).toISOString() });
+      return;
+    }
     if (pod.metadata.deletionTimestamp !== undefined) {
       if (!isOver(name)) kubelet.end(name, { reason: "Error", exitCode: 143 });
       else cluster.finishDeletion(name);

@@ -218,6 +218,36 @@ describe("a Pod that somebody else takes away", () => {
     assert.deepEqual(await world.running(name), [name]);
   });
 
+  it("is there again when the label is", async () => {
+    const { name, metadata } = await created();
+    world.cluster.edit("Pod", name, labelled({ [owner]: "somebody-else" }));
+    world.cluster.edit("Pod", name, labelled({ [owner]: metadata.owner }));
+    await settle();
+    assert.equal((await world.listed(name))?.state.phase, "running");
+    const calls = world.cluster.count({ verb: "get", resource: "pods" });
+    await world.clock.step(60_000);
+    assert.equal(world.cluster.count({ verb: "get", resource: "pods" }), calls);
+    world.cluster.remove("Pod", name);
+    await settle();
+    assert.equal((await world.listed(name))?.state.phase, "ended");
+  });
+
+  it("has not ended either if the watch never knew of it", async () => {
+    world.cluster.watches.silence();
+    const { name } = await created();
+    world.cluster.edit("Pod", name, labelled({ [owner]: "somebody-else" }));
+    await world.clock.step(5_000);
+    assert.equal(await world.listed(name), undefined);
+  });
+
+  it("is nothing any more if nobody can tell what it was", async () => {
+    const { name } = await created();
+    await world.spoil(name);
+    world.cluster.remove("Pod", name);
+    await settle();
+    assert.deepEqual(await world.backend.list(signal), { executors: [], invalid: [] });
+  });
+
   it("is listed as it was as long as the API cannot be asked whether it is gone", async () => {
     const { name } = await created();
     world.cluster.failNext({ verb: "get", resource: "pods" }, "hang up");
@@ -275,6 +305,10 @@ describe("a kill of a Pod", () => {
     assert.equal((await world.listed(name))?.state.phase, "running");
     await world.clock.step(90_000);
     await killing;
+    // It was told, and is not told again because of its deadline.
+    await world.clock.step(600_000);
+    assert.equal(world.cluster.count({ verb: "patch", resource: "pods" }), 1);
+    assert.ok(!world.log.lines.some(({ message }) => message.includes("past its deadline")));
   });
 
   it("is over when the Pod ends though the watch does not tell", async () => {
@@ -356,6 +390,21 @@ describe("the deletion of a Pod", () => {
     world.cluster.remove("Node", "node-1");
     await world.backend.delete(name, signal);
     assert.deepEqual(await world.remains(name), []);
+  });
+
+  it("does not touch another Pod that has come under its name meanwhile", async () => {
+    const { name } = await created();
+    const held = world.cluster.holdNext({ verb: "delete", resource: "pods" }, "before");
+    const deleting = world.backend.delete(name, signal);
+    await held.arrived;
+    const { metadata, ...pod } = world.cluster.get("Pod", name) ?? assert.fail();
+    world.cluster.remove("Pod", name);
+    const { namespace = "", labels = {} } = metadata;
+    const { uid } = world.cluster.put({ ...pod, metadata: { name, namespace, labels } }).metadata;
+    held.release();
+    await deleting;
+    const there = world.cluster.get("Pod", name)?.metadata;
+    assert.deepEqual([there?.uid, there?.deletionTimestamp], [uid, undefined]);
   });
 
   it("is over when the Pod is gone though the watch does not tell", async () => {

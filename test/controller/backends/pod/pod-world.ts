@@ -24,8 +24,10 @@ export type PodWorld = BackendUnderTest & {
 };
 
 /** A cluster with one node, and a backend that watches it. */
-export async function makePodWorld(overrides: Partial<PodBackendOptions> = {}): Promise<PodWorld> {
-  const clock = createFakeClock();
+export async function makePodWorld(
+  overrides: Partial<PodBackendOptions> = {},
+  clock: FakeClock = createFakeClock(),
+): Promise<PodWorld> {
   const cluster = createFakeKubernetes(clock);
   const log = createRecordingLogger();
   const kubelet = createFakeKubelet(cluster, clock);
