@@ -1,4 +1,5 @@
 import { randomBytes, randomUUID } from "node:crypto";
+import { checkRights } from "./check-rights.ts";
 import type { Config } from "./config.ts";
 import { createCore } from "./core.ts";
 import type { CoreBackend, CorePorts } from "./core-ports.ts";
@@ -31,7 +32,7 @@ export type ControllerDependencies = {
   readonly random: Random;
   readonly log: Logger;
   /** The cluster; asked for only where there is one. Rejects with what is wrong in the configuration. */
-  readonly openKubernetes: () => Promise<KubernetesApi>;
+  readonly openKubernetes: (signal: AbortSignal) => Promise<KubernetesApi>;
   /** Where executors run. Rejects with what is wrong in the configuration. */
   readonly openBackends: (
     config: Config,
@@ -87,7 +88,7 @@ export async function runController(
     gitea.close();
   });
   const inCluster = config.lease !== undefined || config.kubernetes !== undefined;
-  const kubernetes = inCluster ? await open.openKubernetes() : undefined;
+  const kubernetes = inCluster ? await open.openKubernetes(signal) : undefined;
   stack.defer(() => kubernetes?.close());
   const backends = await open.openBackends(config, {
     ...(kubernetes === undefined ? {} : { kubernetes }),
@@ -96,6 +97,10 @@ export async function runController(
     log: log.child({ component: "backend" }),
   });
 
+  if (kubernetes !== undefined) {
+    progress.waitsFor = "the API server";
+    await checkRights(config, { kubernetes, ...basics }, signal);
+  }
   progress.waitsFor = "NATS";
   const { stream: _stream, subjectBase: _base, caFile, ...server } = config.nats;
   const connection = await connectNats(

@@ -30,7 +30,16 @@ try {
   const config = readConfig(process.env);
   log = createLogger(config.logLevel);
   const world = { clock: systemClock, steady: systemSteadyClock, random: systemRandom };
-  await runController(config, { ...world, log, openBackends, openKubernetes }, stop.signal);
+  await runController(
+    config,
+    {
+      ...world,
+      log,
+      openKubernetes: (signal) => openKubernetes(process.env, systemClock, signal),
+      openBackends,
+    },
+    stop.signal,
+  );
 } catch (error) {
   if (!isAbortOf(stop.signal, error)) {
     log.error({ component: "main", error: describeError(error) }, "runner stopped");
