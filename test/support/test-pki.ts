@@ -34,6 +34,7 @@ export type X509SvidInit = MessageInitShape<typeof X509SVIDSchema>;
 export type LeafOptions = {
   readonly uris?: readonly string[];
   readonly dnsNames?: readonly string[];
+  readonly addresses?: readonly string[];
   readonly subject?: string;
   readonly ca?: boolean;
   readonly notBefore?: number;
@@ -93,11 +94,12 @@ export async function openTestCa(certificatePem: string, keyPem: string): Promis
 /** A leaf as SPIRE makes them, except for what the options change. */
 export async function issueLeaf(ca: TestCa, id: string, options: LeafOptions = {}): Promise<TestLeaf> {
   const keys = await webcrypto.subtle.generateKey(algorithm, true, ["sign", "verify"]);
-  const { uris = [id], dnsNames = [], keyUsage = ["digitalSignature"] } = options;
+  const { uris = [id], dnsNames = [], addresses = [], keyUsage = ["digitalSignature"] } = options;
   const { extendedKeyUsage = ["serverAuth", "clientAuth"] } = options;
   const names = [
     ...uris.map((value) => ({ type: "url" as const, value })),
     ...dnsNames.map((value) => ({ type: "dns" as const, value })),
+    ...addresses.map((value) => ({ type: "ip" as const, value })),
   ];
   const extensions: x509.Extension[] = [
     new x509.BasicConstraintsExtension(options.ca ?? false, undefined, true),
