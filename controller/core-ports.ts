@@ -25,6 +25,11 @@ export type CoreBackend = {
   readonly timeoutMs: number;
   /** Looks after its executors until the signal is aborted; they go on without it. */
   readonly run: (signal: AbortSignal) => Promise<void>;
+  /**
+   * Milliseconds since what it watches was known to be current; undefined: never yet. Absent for a backend that looks
+   * anew each time.
+   */
+  readonly viewAgeMs?: () => number | undefined;
 };
 
 /** All that the core has of the world. */

@@ -250,7 +250,7 @@ export function createCore(settings: CoreSettings, ports: CorePorts): Core {
     }
   };
   const backendStates = () =>
-    lanes.map((lane, index) => stateOf(lane, backends[index]?.capacity ?? 0, recoveredAt, clock.now()));
+    lanes.map((lane, index) => stateOf(lane, backends[index], recoveredAt, clock.now()));
   return {
     recover: (signal) =>
       persist(

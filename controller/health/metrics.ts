@@ -61,6 +61,9 @@ export function createMetrics(sources: MetricSources): Metrics {
   perBackend("runners_backend_silence_seconds", "Since executors were listed.", ({ silentMs }) =>
     silentMs === undefined ? undefined : silentMs / 1000,
   );
+  perBackend("runners_backend_view_age_seconds", "Since changes were heard of.", ({ viewAgeMs }) =>
+    viewAgeMs === undefined ? undefined : viewAgeMs / 1000,
+  );
   perBackend("runners_lingering_executors", "Executors that should be gone.", ({ lingering }) => lingering);
   perBackend("runners_invalid_executors", "Executors with unreadable metadata.", ({ invalid }) => invalid);
 

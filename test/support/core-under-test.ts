@@ -43,8 +43,10 @@ export type CoreUnderTest = {
 };
 
 /** The whole core between fakes, with one backend for Pods. */
-export function createCoreUnderTest(ports: Partial<CorePorts> = {}): CoreUnderTest {
-  const clock = createFakeClock();
+export function createCoreUnderTest(
+  ports: Partial<CorePorts> = {},
+  clock: FakeClock = createFakeClock(),
+): CoreUnderTest {
   const log = createRecordingLogger();
   const model = createGiteaModel(() => clock.now());
   const queue = createFakeQueue(clock);

@@ -12,6 +12,7 @@ const well: Omit<BackendState, "backend"> = {
   waitingMs: 0,
   circuit: undefined,
   silentMs: undefined,
+  viewAgeMs: undefined,
   lingering: 0,
   invalid: 0,
 };
@@ -21,6 +22,7 @@ const troubled: Omit<BackendState, "backend"> = {
   waitingMs: 90_500,
   circuit: "nothing is created",
   silentMs: 3_000,
+  viewAgeMs: 4_000,
   lingering: 1,
   invalid: 2,
 };
@@ -68,6 +70,7 @@ describe("metrics", () => {
       'runners_circuit_open{backend="pod"} 1',
       'runners_circuit_open{backend="vm"} 0',
       'runners_backend_silence_seconds{backend="pod"} 3',
+      'runners_backend_view_age_seconds{backend="pod"} 4',
       'runners_lingering_executors{backend="pod"} 1',
       'runners_lingering_executors{backend="vm"} 0',
       'runners_invalid_executors{backend="pod"} 2',
