@@ -1,14 +1,15 @@
 import { randomBytes, randomUUID } from "node:crypto";
+import { checkRights } from "./check-rights.ts";
 import type { Config } from "./config.ts";
-import type { LeaseConfig } from "./config/kubernetes.ts";
 import { createCore } from "./core.ts";
 import type { CoreBackend, CorePorts } from "./core-ports.ts";
 import { createRunnerClient } from "./gitea/runner-client.ts";
 import { noticeAnswer } from "./health/notice-troubles.ts";
 import { createTroubleBoard } from "./health/troubles.ts";
+import type { KubernetesApi } from "./kubernetes/kubernetes-api.ts";
+import { createLeasePort } from "./kubernetes/lease-port.ts";
 import { lockFolder } from "./lifecycle/controller-lock.ts";
 import { type Leadership, mustLead } from "./lifecycle/lead.ts";
-import type { LeasePort } from "./lifecycle/lease-keeper.ts";
 import { openFacade } from "./open-facade.ts";
 import { openHistory } from "./open-history.ts";
 import { openPages } from "./open-pages.ts";
@@ -30,14 +31,19 @@ export type ControllerDependencies = {
   readonly steady: SteadyClock;
   readonly random: Random;
   readonly log: Logger;
+  /** The cluster; asked for only where there is one. Rejects with what is wrong in the configuration. */
+  readonly openKubernetes: (signal: AbortSignal) => Promise<KubernetesApi>;
   /** Where executors run. Rejects with what is wrong in the configuration. */
   readonly openBackends: (
     config: Config,
-    dependencies: Pick<ControllerDependencies, "clock" | "random" | "log">,
+    dependencies: Pick<ControllerDependencies, "clock" | "random" | "log"> & {
+      readonly kubernetes?: KubernetesApi;
+    },
   ) => Promise<readonly CoreBackend[]>;
-  /** Where Kubernetes says who leads. Rejects with what is wrong in the configuration. */
-  readonly openLease: (lease: LeaseConfig) => Promise<LeasePort>;
 };
+
+/** The Lease by which the controllers of a namespace take turns. */
+const leaseName = "dynamic-runner-scheduler";
 
 /**
  * The whole controller: connects, waits for its turn to lead, recovers, serves executors and takes tasks until the
@@ -81,13 +87,20 @@ export async function runController(
   stack.defer(() => {
     gitea.close();
   });
+  const inCluster = config.lease !== undefined || config.kubernetes !== undefined;
+  const kubernetes = inCluster ? await open.openKubernetes(signal) : undefined;
+  stack.defer(() => kubernetes?.close());
   const backends = await open.openBackends(config, {
+    ...(kubernetes === undefined ? {} : { kubernetes }),
     clock,
     random,
     log: log.child({ component: "backend" }),
   });
-  const lease = config.lease === undefined ? undefined : await open.openLease(config.lease);
 
+  if (kubernetes !== undefined) {
+    progress.waitsFor = "the API server";
+    await checkRights(config, { kubernetes, ...basics }, signal);
+  }
   progress.waitsFor = "NATS";
   const { stream: _stream, subjectBase: _base, caFile, ...server } = config.nats;
   const connection = await connectNats(
@@ -151,5 +164,7 @@ export async function runController(
   const kinds = backends.map(({ backend }) => backend.kind);
   log.info({ component: "main", backends: kinds, version, identity }, "runner is ready to lead");
   const lifecycle = { clock, steady, random, log: log.child({ component: "lifecycle" }) };
+  const lease =
+    kubernetes && config.lease && createLeasePort({ api: kubernetes, name: leaseName, ...config.lease });
   await takeTurns({ lease, leaderKey, identity, times: config.leaseTimes, ...lifecycle }, work, signal);
 }

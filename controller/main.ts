@@ -1,7 +1,7 @@
 import { readConfig } from "./config.ts";
 import { runController } from "./controller.ts";
 import { openBackends } from "./open-backends.ts";
-import { openLease } from "./open-lease.ts";
+import { openKubernetes } from "./open-kubernetes.ts";
 import { systemRandom } from "./platform/backoff.ts";
 import { systemClock, systemSteadyClock } from "./platform/clock.ts";
 import { describeError } from "./platform/errors.ts";
@@ -30,7 +30,16 @@ try {
   const config = readConfig(process.env);
   log = createLogger(config.logLevel);
   const world = { clock: systemClock, steady: systemSteadyClock, random: systemRandom };
-  await runController(config, { ...world, log, openBackends, openLease }, stop.signal);
+  await runController(
+    config,
+    {
+      ...world,
+      log,
+      openKubernetes: (signal) => openKubernetes(process.env, systemClock, signal),
+      openBackends,
+    },
+    stop.signal,
+  );
 } catch (error) {
   if (!isAbortOf(stop.signal, error)) {
     log.error({ component: "main", error: describeError(error) }, "runner stopped");

@@ -63,7 +63,7 @@ export function missingByComponent(given: Environment): string[] {
     needs.push("OPENSANDBOX_API", "OPENSANDBOX_API_KEY_FILE");
   if (given["POD_BACKEND"] === "local" || given["VM_BACKEND"] === "local")
     needs.push(...neededForLocal(given["LOCAL_IDENTITY"]));
-  // Who leads is decided by a Lease, under this name: two of one name would both lead.
+  // Who leads is decided by a Lease, and a person is to read there which of them it is.
   else needs.push("CONTROLLER_NAMESPACE", "HOSTNAME");
   return needs.filter((name) => given[name] === undefined).map((name) => `${name} is required`);
 }

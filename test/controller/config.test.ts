@@ -325,7 +325,7 @@ describe("the configuration", () => {
         assert.equal(mistakes({ [name]: undefined }), `${name} is required`);
         const local = { ...always, ...forLocal, POD_BACKEND: "local", VM_BACKEND: "local" };
         assert.equal(readConfig(local, readFile).lease, undefined);
-        assert.deepEqual(config().lease, { namespace: "gitea-runner", identity: "controller-0" });
+        assert.deepEqual(config().lease, { namespace: "gitea-runner" });
       });
 
     for (const name of Object.keys(forPods))

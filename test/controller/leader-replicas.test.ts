@@ -87,13 +87,28 @@ describe("two controllers of a Deployment", function () {
     deployment.kubernetes.setAway(true);
     await eventually("it has lost it", async () => (await first.pages.metric("runners_leader")) === 0);
     const second = await deployment.start("controller-b");
-    await eventually("the second one cannot ask", () =>
-      second.log.lines.some(({ message }) => message === "the Lease cannot be read or written"),
+    await eventually("the second one waits for it", () =>
+      second.log.lines.some(({ message }) =>
+        message.startsWith("asking the API server what is allowed failed"),
+      ),
     );
+    assert.match((await second.pages.page("healthz")).text, /^start: it waits for the API server$/m);
     assert.equal(await first.listens(), true);
     deployment.kubernetes.setAway(false);
     assert.ok((await first.ended) instanceof LeaseLostError);
     await eventually("the second one leads", () => second.listens());
+  });
+
+  it("end at their start, with all that they are not allowed, for an operator to see", async () => {
+    const deployment = await deploy();
+    deployment.kubernetes.deny({ resource: "leases", verb: "update" });
+    deployment.kubernetes.deny({ resource: "pods", verb: "delete" });
+    const first = await deployment.start("controller-a");
+    const end = String(await first.ended);
+    assert.match(
+      end,
+      /^ConfigError: .*update.*leases.*agree on a leader.*; .*delete.*pods.*remove executors/,
+    );
   });
 
   it("wait for NATS with a Lease as without, and are alive", async () => {

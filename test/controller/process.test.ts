@@ -5,7 +5,7 @@ import { afterEach, describe, it } from "mocha";
 import { socketPath } from "../../controller/backends/local/workload-entry.ts";
 import { freePort } from "../../scripts/peers/free-port.ts";
 import { startControllerChild, type ControllerChild } from "../support/controller-child.ts";
-import { useControllerPeers } from "../support/controller-peers.ts";
+import { peersTrustDomain, useControllerPeers } from "../support/controller-peers.ts";
 import { healthPages } from "../support/health-pages.ts";
 
 /** Every line is JSON with a level, an RFC 3339 time, a message and, where it is ours, a component. */
@@ -64,6 +64,22 @@ describe("the controller as a process", function () {
       ])
         assert.ok(line.error?.includes(name), line.error);
       assertLog(child, []);
+    });
+
+    it("B-80 says so when there is no cluster in which to lead and to make Pods", async () => {
+      await using child = start({
+        ...(await peers.environment()),
+        POD_EXECUTOR_IMAGE: "registry.example/runner:1",
+        SPIRE_AGENT_ID: `spiffe://${peersTrustDomain}/agent`,
+        CONTROLLER_NAMESPACE: "ci",
+        HOSTNAME: "controller-a",
+      });
+      assert.equal(await child.exited, 1);
+      assert.match(
+        child.lines().at(-1)?.error ?? "",
+        /KUBECONFIG and KUBERNETES_SERVICE_HOST: one is needed/,
+      );
+      assertLog(child, secrets());
     });
 
     it("never shows a secret that stands where it does not belong", async () => {

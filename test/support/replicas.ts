@@ -2,9 +2,8 @@ import { connect } from "node:net";
 import { afterEach } from "mocha";
 import { type Config, readConfig } from "../../controller/config.ts";
 import { runController } from "../../controller/controller.ts";
-import { createLeasePort } from "../../controller/kubernetes/lease-port.ts";
+import { ApiOutage, type KubernetesApi } from "../../controller/kubernetes/kubernetes-api.ts";
 import type { LeaseTimes } from "../../controller/lifecycle/lease.ts";
-import type { LeasePort } from "../../controller/lifecycle/lease-keeper.ts";
 import { systemClock, systemSteadyClock } from "../../controller/platform/clock.ts";
 import { connectNats } from "../../controller/platform/nats-connection.ts";
 import { createKeyValue } from "../../controller/platform/key-value.ts";
@@ -91,7 +90,8 @@ export function useReplicas(peers: ControllerPeers) {
       start,
       holder: () => {
         const spec = kubernetes.get("Lease", "dynamic-runner-scheduler")?.spec;
-        return String(spec?.["holderIdentity"] ?? "");
+        const name = spec?.["holderIdentity"];
+        return typeof name === "string" ? name : "";
       },
       leader: async () => {
         const reading = await connectNats({ url, user, password, clock: systemClock, log }, soon());
@@ -124,21 +124,20 @@ function run(
     trustDomain: config.trustDomain,
   });
   let away = false;
-  const openLease = async (): Promise<LeasePort> => {
-    const port = createLeasePort({ api: kubernetes.api, namespace: "ci", name: "dynamic-runner-scheduler" });
-    const unlessAway = <T>(call: () => Promise<T>): Promise<T> =>
-      away ? Promise.reject(new Error("connect ECONNREFUSED")) : call();
-    return {
-      get: (...call) => unlessAway(() => port.get(...call)),
-      create: (...call) => unlessAway(() => port.create(...call)),
-      update: (...call) => unlessAway(() => port.update(...call)),
-    };
-  };
+  const openKubernetes = async (): Promise<KubernetesApi> => ({
+    call: async (...call) => {
+      if (away) throw new ApiOutage("connect ECONNREFUSED");
+      return kubernetes.api.call(...call);
+    },
+    watch: (...call) => kubernetes.api.watch(...call),
+    // The others go on with it.
+    close: () => undefined,
+  });
   const openBackends = async () => [
     { backend, capacity: 1, backlog: 4, timeoutMs: 14_400_000, run: untilAborted },
   ];
   const basics = { clock: systemClock, steady: systemSteadyClock, random: Math.random, log };
-  const ended = runController(config, { ...basics, openBackends, openLease }, stop.signal).then(
+  const ended = runController(config, { ...basics, openBackends, openKubernetes }, stop.signal).then(
     () => "done",
     (error: unknown) => error,
   );
