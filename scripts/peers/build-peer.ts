@@ -41,7 +41,7 @@ export async function buildPeer(
   const args = ["build", ...flags, "-ldflags", linker, "-o", join(building, name), recipe.package];
   try {
     // Go that is ended leaves what it had there behind; the whole folder goes.
-    const cgo = recipe.cgo === true ? { CGO_ENABLED: "1" } : {};
+    const cgo = recipe.cgo === undefined ? {} : { CGO_ENABLED: recipe.cgo ? "1" : "0" };
     const inside = { ...environment, ...cgo, GOTMPDIR: building };
     const command = {
       program: go,

@@ -6,6 +6,7 @@ import { peerRecipes } from "./peer.ts";
 import { runCommand } from "./run-command.ts";
 
 const versionDeadlineMs = 20_000;
+const unknownVersion = "unknown";
 
 /** The peer that the environment variable names. Rejects, naming the variable, when that is no program that tells its version. */
 export async function peerFromEnvironment(
@@ -19,7 +20,12 @@ export async function peerFromEnvironment(
   const binary = value.includes("/") ? resolve(value) : await onPath(value, environment);
   try {
     if (binary === undefined) throw new Error("not on PATH");
-    return { name, binary, version: await versionOf(binary, environment, signal), source: "environment" };
+    return {
+      name,
+      binary,
+      version: await versionOf(name, binary, environment, signal),
+      source: "environment",
+    };
   } catch (error) {
     signal.throwIfAborted();
     throw new Error(`${variable}=${value} is not usable as ${name}`, { cause: error });
@@ -36,7 +42,7 @@ export async function peerFromPath(
   const binary = await onPath(name, environment);
   if (binary === undefined) return undefined;
   try {
-    const version = await versionOf(binary, environment, signal);
+    const version = await versionOf(name, binary, environment, signal);
     return version === wanted ? { name, binary, version, source: "path" } : undefined;
   } catch {
     signal.throwIfAborted();
@@ -63,11 +69,13 @@ export async function isProgram(file: string): Promise<boolean> {
 }
 
 async function versionOf(
+  name: PeerName,
   binary: string,
   environment: NodeJS.ProcessEnv,
   signal: AbortSignal,
 ): Promise<string> {
   if (!(await isProgram(binary))) throw new Error(`${binary} is no program that can be executed`);
+  if (peerRecipes[name].tellsNoVersion === true) return unknownVersion;
   const errors: string[] = [];
   const onLine = (line: string) => void errors.push(line);
   const command = { program: binary, args: ["--version"], environment, deadline: versionDeadlineMs, onLine };

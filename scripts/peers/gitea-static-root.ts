@@ -6,7 +6,7 @@ import { findGo, goEnvironment } from "./build-peer.ts";
 import { copyTree } from "./copy-tree.ts";
 import { buildWebPage, webManifest } from "./gitea-web-page.ts";
 import type { WebPage } from "./peer.ts";
-import { peerRecipes } from "./peer.ts";
+import { giteaModule } from "./peer.ts";
 import type { Pin } from "./pin.ts";
 import type { Report } from "./report.ts";
 import { runCommand } from "./run-command.ts";
@@ -80,7 +80,7 @@ async function putRuntimeFiles(source: string, temporary: string, target: string
 async function moduleFolder(pin: Pin, environment: NodeJS.ProcessEnv, signal: AbortSignal): Promise<string> {
   const forGo = goEnvironment(environment);
   const program = await findGo("gitea", pin, forGo, signal);
-  const args = ["mod", "download", "-json", peerRecipes.gitea.module];
+  const args = ["mod", "download", "-json", giteaModule];
   const command = { program, args, folder: pin.folder, environment: forGo, deadline: downloadDeadlineMs };
   return downloadSchema.parse(JSON.parse(await runCommand(command, signal))).Dir;
 }

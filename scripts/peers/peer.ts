@@ -1,5 +1,19 @@
+/** What the demo and most tests run against. */
+export const platformPeers = ["gitea", "gitea-runner", "nats-server", "spire-server", "spire-agent"] as const;
+
+/** What a cluster consists of besides; it takes long to build. */
+export const clusterPeers = [
+  "etcd",
+  "kube-apiserver",
+  "kube-controller-manager",
+  "kube-scheduler",
+  "kubelet",
+  "spire-controller-manager",
+  "csi-stand-in",
+] as const;
+
 /** The real programs that demo and tests run against; a folder beside this file pins each. */
-export const peerNames = ["gitea", "gitea-runner", "nats-server", "spire-server", "spire-agent"] as const;
+export const peerNames = [...platformPeers, ...clusterPeers] as const;
 export type PeerName = (typeof peerNames)[number];
 
 /** Where a peer came from; `built` means that this very call built it into the cache. */
@@ -7,7 +21,7 @@ export type PeerSource = "environment" | "path" | "cache" | "built";
 
 export type Peer = {
   readonly name: PeerName;
-  /** Without a leading `v`. From the environment it may differ from the pin. */
+  /** Without a leading `v`. From the environment it may differ from the pin, and be `unknown`. */
   readonly version: string;
   /** Absolute path of the program. */
   readonly binary: string;
@@ -29,24 +43,27 @@ export type PeerRecipe = {
   readonly variable: string;
   /** The folder with its go.mod; the peer's name unless given. */
   readonly folder?: string;
-  /** Module in the peer's go.mod whose version is the pin. */
-  readonly module: string;
+  /** Module in the peer's go.mod whose version is the pin. Without one the program is ours, and its source is. */
+  readonly module?: string;
   /** Go package that is built. */
   readonly package: string;
   readonly tags: readonly string[];
-  /** Without a C compiler the build is to fail, not to leave something out. */
-  readonly cgo?: true;
+  /** True: without a C compiler the build is to fail, not to leave something out. False: needs none, whatever is there. */
+  readonly cgo?: boolean;
   /** Linker flags that make `--version` tell the pin. */
   readonly linkerFlags: (version: string) => string;
+  /** It has no `--version`: one on PATH is never taken, and of one from the environment the version stays unknown. */
+  readonly tellsNoVersion?: true;
 };
 
+export const giteaModule = "gitea.dev";
 const giteaTags = ["sqlite", "sqlite_unlock_notify"];
 
 export const peerRecipes: Readonly<Record<PeerName, PeerRecipe>> = {
   gitea: {
     variable: "GITEA_BINARY",
-    module: "gitea.dev",
-    package: "gitea.dev",
+    module: giteaModule,
+    package: giteaModule,
     tags: giteaTags,
     linkerFlags: (version) => `-X main.Version=${version} -X 'main.Tags=${giteaTags.join(" ")}'`,
   },
@@ -66,6 +83,38 @@ export const peerRecipes: Readonly<Record<PeerName, PeerRecipe>> = {
   },
   "spire-server": { ...spire("spire-server"), variable: "SPIRE_SERVER_BINARY" },
   "spire-agent": { ...spire("spire-agent"), variable: "SPIRE_AGENT_BINARY" },
+  etcd: {
+    variable: "ETCD_BINARY",
+    module: "go.etcd.io/etcd/server/v3",
+    package: "go.etcd.io/etcd/server/v3",
+    tags: [],
+    cgo: false,
+    linkerFlags: () => "",
+  },
+  "kube-apiserver": { ...kubernetes("kube-apiserver"), variable: "KUBE_APISERVER_BINARY" },
+  "kube-controller-manager": {
+    ...kubernetes("kube-controller-manager"),
+    variable: "KUBE_CONTROLLER_MANAGER_BINARY",
+  },
+  "kube-scheduler": { ...kubernetes("kube-scheduler"), variable: "KUBE_SCHEDULER_BINARY" },
+  kubelet: { ...kubernetes("kubelet"), variable: "KUBELET_BINARY" },
+  "spire-controller-manager": {
+    variable: "SPIRE_CONTROLLER_MANAGER_BINARY",
+    module: "github.com/spiffe/spire-controller-manager",
+    package: "github.com/spiffe/spire-controller-manager/cmd",
+    tags: [],
+    cgo: false,
+    linkerFlags: () => "",
+    tellsNoVersion: true,
+  },
+  "csi-stand-in": {
+    variable: "CSI_STAND_IN_BINARY",
+    package: ".",
+    tags: [],
+    cgo: false,
+    linkerFlags: () => "",
+    tellsNoVersion: true,
+  },
 };
 
 /**
@@ -80,6 +129,22 @@ function spire(program: string): Omit<PeerRecipe, "variable"> {
     tags: [],
     cgo: true,
     linkerFlags: (version) => `-X github.com/spiffe/spire/pkg/common/version.gittag=${version}`,
+  };
+}
+
+/** Four programs of one module. Without these flags they tell a version that is none, and think themselves old. */
+function kubernetes(program: string): Omit<PeerRecipe, "variable"> {
+  const variable = "k8s.io/component-base/version.git";
+  return {
+    folder: "kubernetes",
+    module: "k8s.io/kubernetes",
+    package: `k8s.io/kubernetes/cmd/${program}`,
+    tags: [],
+    cgo: false,
+    linkerFlags: (version) => {
+      const [major = "", minor = ""] = version.split(".");
+      return `-X ${variable}Version=v${version} -X ${variable}Major=${major} -X ${variable}Minor=${minor}`;
+    },
   };
 }
 

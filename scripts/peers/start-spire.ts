@@ -8,7 +8,12 @@ import { runCommand } from "./run-command.ts";
 import { type ServerProcess, startServer } from "./server-process.ts";
 import { showBundle } from "./spire-api/bundle.ts";
 import { createJoinToken } from "./spire-api/join-token.ts";
-import { agentConfiguration, serverConfiguration, type SpireIntervals } from "./spire-settings.ts";
+import {
+  agentConfiguration,
+  serverConfiguration,
+  type SpireCluster,
+  type SpireIntervals,
+} from "./spire-settings.ts";
 import { within } from "./within.ts";
 
 export type SpirePeers = { readonly spireServer: Peer; readonly spireAgent: Peer };
@@ -19,12 +24,21 @@ export type SpireOptions = SpireIntervals & {
   readonly trustDomain: string;
   /** Prepared here unless given. */
   readonly peers?: SpirePeers;
+  /** Where agents reach the server; 127.0.0.1 unless given. */
+  readonly address?: string;
+  /** A cluster whose agents may join, besides the one that is started here. */
+  readonly cluster?: SpireCluster;
 };
 
 /** A running SPIRE server with one agent, which tells workloads apart by their uids. */
 export type Spire = AsyncDisposable & {
   readonly trustDomain: string;
   readonly peers: SpirePeers;
+  /** For agents. */
+  readonly serverAddress: string;
+  readonly serverPort: number;
+  /** The CAs of the trust domain as they were at the start, as PEM. */
+  readonly bundleFile: string;
   /** The server's own socket: whoever may use it may give out any identity. */
   readonly serverSocket: string;
   /** The Workload API, for everybody on this machine. */
@@ -47,7 +61,7 @@ const startDeadlineMs = 30_000;
  * end of the log of the one that is not. Aborting the signal gives up the start.
  */
 export async function startSpire(options: SpireOptions, signal: AbortSignal): Promise<Spire> {
-  const { folder, trustDomain } = options;
+  const { folder, trustDomain, address = "127.0.0.1", cluster } = options;
   const peers = options.peers ?? (await prepareSpire(undefined, signal));
   await using stack = new AsyncDisposableStack();
   const below = (name: string) => join(folder, name);
@@ -55,11 +69,18 @@ export async function startSpire(options: SpireOptions, signal: AbortSignal): Pr
   await mkdir(below("server-data"), { recursive: true, mode: 0o700 });
   await mkdir(below("agent-data"), { recursive: true, mode: 0o700 });
 
-  const port = await freePort();
+  const port = await freePort(address);
   const serverSocket = below("server.sock");
   await writeJson(
     below("server.json"),
-    serverConfiguration({ ...options, port, socket: serverSocket, dataFolder: below("server-data") }),
+    serverConfiguration({
+      ...options,
+      address,
+      port,
+      cluster,
+      socket: serverSocket,
+      dataFolder: below("server-data"),
+    }),
   );
   const start = async (name: "server" | "agent", peer: Peer, socket: string, abort: AbortSignal) => {
     const started = await startServer({
@@ -83,16 +104,18 @@ export async function startSpire(options: SpireOptions, signal: AbortSignal): Pr
 
   const asked = { serverBinary: peers.spireServer.binary, serverSocket };
   const parentId = `spiffe://${trustDomain}/host`;
-  await writeFile(below("bundle.pem"), await showBundle(asked, signal));
+  const bundleFile = below("bundle.pem");
+  await writeFile(bundleFile, await showBundle(asked, signal));
   const agentSocket = below("agent/api.sock");
   await writeJson(
     below("agent.json"),
     agentConfiguration({
       ...options,
+      serverAddress: address,
       serverPort: port,
       socket: agentSocket,
       dataFolder: below("agent-data"),
-      bundleFile: below("bundle.pem"),
+      bundleFile,
       joinToken: await createJoinToken(asked, parentId, signal),
     }),
   );
@@ -105,6 +128,9 @@ export async function startSpire(options: SpireOptions, signal: AbortSignal): Pr
   return {
     trustDomain,
     peers,
+    serverAddress: address,
+    serverPort: port,
+    bundleFile,
     serverSocket,
     agentSocket,
     parentId,

@@ -52,6 +52,18 @@ describe("finding a peer", () => {
     assert.deepEqual(await preparePeer("spire-agent", { environment }, soon()), expected);
   });
 
+  it("does not ask a program for its version that has none to tell", async () => {
+    const binary = await tools.script("entries", "exit 1");
+    const environment = { ...tools.environment, SPIRE_CONTROLLER_MANAGER_BINARY: binary };
+    const peer = await preparePeer("spire-controller-manager", { environment }, soon());
+    assert.deepEqual(peer, {
+      name: "spire-controller-manager",
+      version: "unknown",
+      binary,
+      source: "environment",
+    });
+  });
+
   it("passes over another version on PATH, and builds", async () => {
     const { version } = await readPin("nats-server");
     await tools.script("nats-server", "echo nats-server: v0.0.1");

@@ -1,26 +1,14 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { readdirSync, readFileSync } from "node:fs";
 import { symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "mocha";
 import { eventually } from "../../support/eventually.ts";
 import { useFakeTools } from "../../support/fake-tools.ts";
+import { processesMentioning } from "../../support/find-processes.ts";
 
 const source = join(import.meta.dirname, "..", "..", "..", "scripts", "peers", "process-group.ts");
-
-/** Living processes with this in their command line. */
-function mentioning(text: string): readonly string[] {
-  return readdirSync("/proc").filter((pid) => {
-    try {
-      return /^\d+$/.test(pid) && readFileSync(`/proc/${pid}/cmdline`, "utf8").includes(text);
-    } catch {
-      // It has ended meanwhile.
-      return false;
-    }
-  });
-}
 
 describe("a process group of its own", () => {
   const tools = useFakeTools();
@@ -37,6 +25,6 @@ describe("a process group of its own", () => {
       stdio: ["ignore", "inherit", "inherit"],
     });
     assert.deepEqual(await once(us, "exit"), [null, "SIGKILL"]);
-    await eventually("nothing is left", () => mentioning(program).length === 0, 15_000);
+    await eventually("nothing is left", () => processesMentioning(program).length === 0, 15_000);
   });
 });

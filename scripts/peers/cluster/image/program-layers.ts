@@ -1,0 +1,88 @@
+import { createHash } from "node:crypto";
+import { mkdir, mkdtemp, rm, stat, writeFile } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import { linkProgramForOthers } from "../../../../controller/backends/local/copy-for-others.ts";
+import { stageProgram } from "../../../../controller/backends/local/stage-program.ts";
+import { cacheFolder } from "../../cache-folder.ts";
+import type { Peer } from "../../peer.ts";
+import { cachedLayer, type LayerOptions } from "./cached-layer.ts";
+import { describeLayer, type Layer } from "./layer.ts";
+import { writeTar } from "./tar.ts";
+
+/** Where the program lies in the image. */
+export const programFolder = "/opt/gitea-dynamic-runner";
+
+export type ProgramPeers = { readonly giteaRunner: Peer; readonly spireAgent: Peer };
+
+const repository = join(import.meta.dirname, "../../../..");
+
+/** Node, as npm has installed it for images: a system's own may need libraries that the image lacks. */
+const node = join(repository, `node_modules/node-linux-${process.arch}/bin/node`);
+
+/** gitea-runner's configuration in the image: its cache server would outlive no job, and the Pod has a deadline. */
+const runnerConfiguration = `log: {level: info}
+runner: {capacity: 1, timeout: 24h}
+cache: {enabled: false}
+host: {workdir_parent: /home/runner/work}
+`;
+
+/** The layer with the programs that the bootstrap runs: large, and seldom new. It stays in the cache. */
+export async function programsLayer(
+  peers: ProgramPeers,
+  options: LayerOptions,
+  signal: AbortSignal,
+): Promise<Layer> {
+  const programs = namedPrograms(peers);
+  const hash = createHash("sha256");
+  for (const [name, file] of Object.entries(programs)) {
+    const { size, mtimeMs } = await stat(file);
+    hash.update(`${name} ${size} ${mtimeMs}\n`);
+  }
+  const make = async (file: string, abort: AbortSignal) => {
+    const root = join(dirname(file), "root");
+    const bin = join(root, programFolder, "bin");
+    await mkdir(bin, { recursive: true });
+    for (const [name, program] of Object.entries(programs))
+      await linkProgramForOthers(program, join(bin, name));
+    await writeTar(file, root, ["."], options.environment, abort);
+    await rm(root, { recursive: true });
+  };
+  const key = hash.digest("hex").slice(0, 12);
+  return await cachedLayer({ name: "executor-programs", key, make }, options, signal);
+}
+
+/** The layer with the sources as they are now: small, and often new. It comes to lie in the folder. */
+export async function sourcesLayer(
+  peers: ProgramPeers,
+  folder: string,
+  { environment }: LayerOptions,
+  signal: AbortSignal,
+): Promise<Layer> {
+  // In the cache: links to the programs cost nothing there.
+  const scratch = await mkdtemp(join(cacheFolder(environment), "executor-sources-"));
+  try {
+    const staged = await stageProgram({
+      source: repository,
+      target: scratch,
+      node,
+      giteaRunnerBinary: peers.giteaRunner.binary,
+      spireAgentBinary: peers.spireAgent.binary,
+    });
+    const root = dirname(staged.folder);
+    const name = basename(staged.folder);
+    await mkdir(join(root, "etc/gitea-runner"), { recursive: true });
+    await writeFile(join(root, "etc/gitea-runner/config.yaml"), runnerConfiguration);
+    const file = join(folder, "executor-sources.tar");
+    const others = Object.keys(namedPrograms(peers)).map((program) => `--exclude=${name}/bin/${program}`);
+    const rename = `--transform=s,^${name},${programFolder.slice(1)},`;
+    await writeTar(file, root, [...others, rename, "etc", name], environment, signal);
+    return await describeLayer(file);
+  } finally {
+    await rm(scratch, { recursive: true, force: true });
+  }
+}
+
+/** As stageProgram names them. */
+function namedPrograms({ giteaRunner, spireAgent }: ProgramPeers): Readonly<Record<string, string>> {
+  return { node, "gitea-runner": giteaRunner.binary, "spire-agent": spireAgent.binary };
+}
