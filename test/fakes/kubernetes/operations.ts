@@ -3,9 +3,9 @@ import { checkPreconditions, deleteObject, type DeleteOptions, isOver } from "./
 import type { Document } from "./document.ts";
 import { createLister } from "./list.ts";
 import { patched } from "./patch.ts";
-import { alreadyExists, badRequest, notFound, otherUid, stale } from "./refused.ts";
+import { alreadyExists, badRequest, invalid, notFound, otherUid, stale } from "./refused.ts";
 import type { FakeAnswer, FakeRequest, Verb } from "./request.ts";
-import { apiVersionOf, resourceOf, type Target } from "./resources.ts";
+import { apiVersionOf, type Resource, resourceOf, type Target } from "./resources.ts";
 import type { Store } from "./store.ts";
 import { validate } from "./validate.ts";
 
@@ -88,7 +88,18 @@ export function createOperations(store: Store, clock: Pick<Clock, "now">) {
     get: (target) => ({ status: 200, body: existing(target) }),
     list: (target, { query }) => ({ status: 200, body: list(target, query) }),
     create: (target, { body }) => ({ status: 201, body: create(target, body) }),
-    update: (target, { body }) => ({ status: 200, body: write(target, existing(target), copyOf(body)) }),
+    update: (target, { body }) => {
+      const given = copyOf(body);
+      const before = existing(target);
+      if (needsVersion(target.resource) && given.metadata.resourceVersion === undefined)
+        throw invalid(
+          target.resource,
+          given.metadata.name,
+          "metadata.resourceVersion",
+          "Invalid value: 0: must be specified for an update",
+        );
+      return { status: 200, body: write(target, before, given) };
+    },
     patch: (target, { body, contentType }) => {
       const before = existing(target);
       const after = patched(target.resource, before, body, contentType);
@@ -97,6 +108,11 @@ export function createOperations(store: Store, clock: Pick<Clock, "now">) {
     delete: (target, { body }) => ({ status: 200, body: remove(target, body ?? {}) }),
   };
   return answers;
+}
+
+/** Built-in kinds may choose; of ours a Lease does. */
+function needsVersion({ kind, custom }: Resource): boolean {
+  return custom || kind === "Lease";
 }
 
 /** As what came over a network; without what is undefined. */
