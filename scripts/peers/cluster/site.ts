@@ -52,7 +52,7 @@ export async function openSite(
   for (const name of folders) await mkdir(below(name), { recursive: true, mode: 0o755 });
   await mkdir(below("etcd"), { mode: 0o700 });
 
-  const slot = await takeSlot(await cgroupMounts(), signal);
+  const slot = await takeSlot(await cgroupMounts(), environment, signal);
   stack.defer(() => slot.release());
   const { nodeIp } = slot;
   const hosts = { [nodeName]: nodeIp };
