@@ -111,10 +111,10 @@ describe("controllers that take turns by a Lease of the real Kubernetes", functi
     first.child.signal("SIGSTOP");
     await eventually("the second one leads", () => leads(second));
     await eventually("the second one listens", () => listens(second));
-    const before = first.child.lines().length;
+    const earlier = first.child.lines().length;
     first.child.signal("SIGCONT");
     assert.equal(await first.child.exited, 1);
-    const later = first.child.lines().slice(before);
+    const later = first.child.lines().slice(earlier);
     assert.deepEqual(
       later.filter(({ level }) => level === "error").map(({ msg }) => msg),
       ["this controller leads no more", "runner stopped"],
@@ -128,7 +128,7 @@ describe("controllers that take turns by a Lease of the real Kubernetes", functi
 
   it("goes on to serve executors while the API server hangs, ends when it is back, and one leads soon", async () => {
     const { first, second } = await two();
-    await real.cluster.components.apiServer.pause();
+    real.cluster.components.apiServer.pause();
     const pausedAt = performance.now();
     await first.child.line("this controller leads no more");
     assert.ok(seconds(pausedAt) < 11, `${seconds(pausedAt)} s`);
