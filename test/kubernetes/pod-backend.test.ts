@@ -151,18 +151,20 @@ describe("the Pod backend on a real cluster", () => {
       assert.equal(state.cause, "evicted", state.reason);
     });
 
-    it("registers it with SPIRE, whose controller makes an entry of it", async () => {
+    it("registers it with SPIRE, so that its program is given the job's identity", async () => {
       const name = await started();
       const { executors } = await world.backend.list(signal);
       const [found] = executors;
       assert.ok(found !== undefined);
       assert.deepEqual(await world.backend.bindIdentity(found, signal), { bound: true });
-      await eventually("it is rendered", async () => {
-        const entry = await real.cluster.api.read(`${entriesPath}/${name}`, signal);
-        return (entry["status"] as { readonly rendered?: boolean } | undefined)?.rendered === true;
+      await eventually("its program has it", async () => {
+        const { text } = await real.cluster.api.ask("GET", `${podsPath}/${name}/log`, signal);
+        const lines = text.split("\n").filter((line) => line.includes("x509-svid received"));
+        return lines.some((line) => line.includes(`"${found.metadata.assignment.spiffeId}"`));
       });
       const entry = await real.cluster.api.read(`${entriesPath}/${name}`, signal);
       assert.equal((entry["spec"] as { readonly parentID: string }).parentID, real.cluster.agentId);
+      // spire-controller-manager has filled in and written what it thinks of it: it is the same entry still.
       assert.deepEqual(await world.backend.bindIdentity(found, signal), { bound: true });
     });
 
