@@ -273,22 +273,48 @@ describe("the Pod backend on a real cluster", () => {
   });
 
   describe("on a node that nobody hears of", () => {
-    it("deletes by force once the node is no more", async () => {
-      await using world = await makePodCluster(real.cluster);
-      const { name } = await world.backend.create(anExecutorRequest("pod"), signal);
+    let world: PodClusterWorld;
+    let name: string;
+
+    beforeEach(async () => {
+      world = await makePodCluster(real.cluster);
+      ({ name } = await world.backend.create(anExecutorRequest("pod"), signal));
       await reaches(world.backend, name, "running");
+      real.cluster.components.kubelet.pause();
+    });
+    afterEach(async () => {
       const { kubelet } = real.cluster.components;
-      kubelet.pause();
-      try {
-        const short = AbortSignal.timeout(3_000);
-        await assert.rejects(world.backend.delete(name, short), (error) => error === short.reason);
-        await real.cluster.api.remove(`/api/v1/nodes/${real.cluster.nodeName}`, signal);
-        await world.backend.delete(name, signal);
-        assert.deepEqual((await world.backend.list(signal)).executors, []);
-        assert.equal(await phaseOf(real.cluster, name), undefined);
-      } finally {
-        kubelet.resume();
-      }
+      kubelet.resume();
+      // Only at its start does it make its node's object anew.
+      await kubelet.start(signal);
+      await world[Symbol.asyncDispose]();
+    });
+    const removeNode = () => real.cluster.api.remove(`/api/v1/nodes/${real.cluster.nodeName}`, signal);
+
+    it("is deleted by force once the node is no more", async () => {
+      const short = AbortSignal.timeout(3_000);
+      await assert.rejects(world.backend.delete(name, short), (error) => error === short.reason);
+      await removeNode();
+      await world.backend.delete(name, signal);
+      assert.deepEqual((await world.backend.list(signal)).executors, []);
+      assert.equal(await phaseOf(real.cluster, name), undefined);
+    });
+
+    it("runs on until the cluster gives the node up, and is lost with it", async () => {
+      // Nothing is evicted from the only node of a cluster.
+      await using _second = await real.cluster.addFakeNode("second", signal);
+      await eventually("the cluster wants it gone", async () => {
+        const pod = await real.cluster.api.read(`${podsPath}/${name}`, signal);
+        return pod.metadata["deletionTimestamp"] !== undefined;
+      });
+      const { executors } = await world.backend.list(signal);
+      assert.equal(executors[0]?.state.phase, "running");
+      await removeNode();
+      const ended = async () => {
+        const [executor] = (await world.backend.list(signal)).executors;
+        return executor?.state.phase === "ended" && executor.state.cause === "node_lost";
+      };
+      await eventually("it is lost", ended, 100_000, 1_000);
     });
   });
 });
