@@ -13,8 +13,10 @@ export type ServedCluster = AsyncDisposable & {
   readonly api: KubernetesApi;
 };
 
-export async function startServedCluster(options: Partial<HttpsApiOptions> = {}): Promise<ServedCluster> {
-  const cluster = createFakeKubernetes(systemClock);
+export async function startServedCluster(
+  options: Partial<HttpsApiOptions> = {},
+  cluster = createFakeKubernetes(systemClock),
+): Promise<ServedCluster> {
   const server = await serveFakeKubernetes(cluster);
   server.tokens.add(plantedToken);
   const credential = { headers: { Authorization: `Bearer ${plantedToken}` }, ca: server.ca };

@@ -3,9 +3,9 @@ import { checkPreconditions, deleteObject, type DeleteOptions, isOver } from "./
 import type { Document } from "./document.ts";
 import { createLister } from "./list.ts";
 import { patched } from "./patch.ts";
-import { alreadyExists, badRequest, notFound, otherUid, stale } from "./refused.ts";
+import { alreadyExists, badRequest, invalid, notFound, otherUid, stale } from "./refused.ts";
 import type { FakeAnswer, FakeRequest, Verb } from "./request.ts";
-import { apiVersionOf, resourceOf, type Target } from "./resources.ts";
+import { apiVersionOf, type Resource, resourceOf, type Target } from "./resources.ts";
 import type { Store } from "./store.ts";
 import { validate } from "./validate.ts";
 
@@ -47,9 +47,9 @@ export function createOperations(store: Store, clock: Pick<Clock, "now">) {
     const wanted = given.metadata;
     if (wanted.name !== name)
       throw badRequest(`the name of the object does not match the name on the URL (${name})`);
-    if (wanted.uid !== undefined && wanted.uid !== uid) throw otherUid(resource, name, wanted.uid, uid);
     if (wanted.resourceVersion !== undefined && wanted.resourceVersion !== resourceVersion)
       throw stale(resource, name);
+    if (wanted.uid !== undefined && wanted.uid !== uid) throw otherUid(resource, name, wanted.uid, uid);
     const { deletionTimestamp, deletionGracePeriodSeconds } = before.metadata;
     const kept = { deletionTimestamp, deletionGracePeriodSeconds };
     const after =
@@ -62,7 +62,10 @@ export function createOperations(store: Store, clock: Pick<Clock, "now">) {
           };
     const document = copyOf(after);
     validate(resource, document, before);
-    return isOver(document) ? store.remove(resource, document) : store.put(resource, document);
+    if (!isOver(document)) return store.put(resource, document);
+    // The last state that anybody hears of is the one that still held it.
+    store.remove(resource, before);
+    return document;
   };
 
   const remove = (target: Target, options: DeleteOptions): object => {
@@ -88,15 +91,36 @@ export function createOperations(store: Store, clock: Pick<Clock, "now">) {
     get: (target) => ({ status: 200, body: existing(target) }),
     list: (target, { query }) => ({ status: 200, body: list(target, query) }),
     create: (target, { body }) => ({ status: 201, body: create(target, body) }),
-    update: (target, { body }) => ({ status: 200, body: write(target, existing(target), copyOf(body)) }),
+    update: (target, { body }) => {
+      const given = copyOf(body);
+      const before = existing(target);
+      if (needsVersion(target.resource) && given.metadata.resourceVersion === undefined)
+        throw invalid(
+          target.resource,
+          given.metadata.name,
+          "metadata.resourceVersion",
+          "Invalid value: 0: must be specified for an update",
+        );
+      return { status: 200, body: write(target, before, given) };
+    },
     patch: (target, { body, contentType }) => {
       const before = existing(target);
       const after = patched(target.resource, before, body, contentType);
+      const { name, uid = "", resourceVersion } = after.metadata;
+      // Other than in a replacement it is a field like another; what is out of date is said before.
+      const current = resourceVersion === before.metadata.resourceVersion;
+      if (current && uid !== before.metadata.uid)
+        throw invalid(target.resource, name, "metadata.uid", `Invalid value: "${uid}": field is immutable`);
       return { status: 200, body: write(target, before, after) };
     },
     delete: (target, { body }) => ({ status: 200, body: remove(target, body ?? {}) }),
   };
   return answers;
+}
+
+/** Built-in kinds may choose; of ours a Lease does. */
+function needsVersion({ kind, custom }: Resource): boolean {
+  return custom || kind === "Lease";
 }
 
 /** As what came over a network; without what is undefined. */

@@ -34,7 +34,7 @@ export function createStore(clock: Pick<Clock, "now">): Store {
   let changes: Change[] = [];
   // Any number will do, as with etcd.
   let version = 1_000;
-  let oldest = 0;
+  let oldest = version;
 
   const happened = (change: Omit<Change, "version">) => {
     const whole = { version, ...change };

@@ -32,6 +32,9 @@ export type FakeWatches = {
   silence(): void;
 };
 
+/** So long before the end of a watch it says once more how far it is. */
+const bookmarkSeconds = 2;
+
 type Running = {
   readonly push: (line: WatchLine) => void;
   readonly bookmark: () => void;
@@ -79,8 +82,8 @@ export function createFakeWatches(store: Store, clock: Clock): FakeWatches {
     const watch: Running = {
       push: lines.push,
       bookmark: () => {
-        if (query["allowWatchBookmarks"] !== "true") return;
-        const metadata = { resourceVersion: String(store.version), creationTimestamp: null };
+        if (query["allowWatchBookmarks"] !== "true" || store.version === from) return;
+        const metadata = { resourceVersion: String(store.version) };
         const object = { kind: resource.kind, apiVersion: apiVersionOf(resource), metadata };
         lines.push({ type: "BOOKMARK", object });
       },
@@ -100,11 +103,14 @@ export function createFakeWatches(store: Store, clock: Clock): FakeWatches {
     };
     running.add(watch);
     const seconds = Number(query["timeoutSeconds"] ?? 0);
-    if (seconds > 0)
-      clock.sleep(seconds * 1000, over.signal).then(
-        () => watch.finish("end"),
-        () => undefined,
-      );
+    const endInTime = async () => {
+      await clock.sleep(Math.max(0, seconds - bookmarkSeconds) * 1000, over.signal);
+      watch.bookmark();
+      await clock.sleep(Math.min(seconds, bookmarkSeconds) * 1000, over.signal);
+      watch.finish("end");
+    };
+    // Rejects when the watch has ended before.
+    if (seconds > 0) endInTime().catch(() => undefined);
     return { lines, close };
   };
 
