@@ -1,6 +1,6 @@
 import { permissionsOf } from "../../controller/kubernetes/permissions.ts";
 import { controllerServiceAccount, executorNamespace } from "../../scripts/peers/cluster/objects.ts";
-import type { Kubernetes } from "../../scripts/peers/cluster/start-kubernetes.ts";
+import type { Kubernetes } from "../../scripts/peers/cluster/kubernetes.ts";
 
 /** Gives the controller's service account all that a controller in that namespace asks for, and nothing else. */
 export async function giveControllerRights({ api }: Kubernetes, signal: AbortSignal): Promise<void> {
