@@ -31,7 +31,7 @@ export type WatchedList = {
   onChange(listener: (event: WatchEvent) => void): () => void;
   /**
    * Milliseconds since the view was known to be current: a list, an event or a bookmark; undefined: never yet. A
-   * server sends bookmarks about once a minute.
+   * server sends bookmarks about once a minute, but may have none to send as long as nothing happens.
    */
   ageMs(): number | undefined;
 };
@@ -48,7 +48,7 @@ export type WatchedListTimes = WatchTimes & {
 export const defaultWatchedListTimes: WatchedListTimes = {
   watchMs: { least: 300_000, most: 600_000 },
   silentMs: 150_000,
-  relistMs: 900_000,
+  relistMs: 300_000,
   retry: { firstMs: 500, maxMs: 10_000 },
   shortWatchMs: 5_000,
 };

@@ -116,11 +116,11 @@ export function createFakeKubernetes(
     if (document === undefined) throw notFound(resource, name);
     return document;
   };
-  const write = (resource: Resource, document: Document) =>
-    isOver(document) ? store.remove(resource, document) : store.put(resource, document);
   const edit: FakeKubernetes["edit"] = (kind, name, change) => {
     const resource = resourceOf(kind);
-    return write(resource, copyOf(change(existing(resource, name))));
+    const before = existing(resource, name);
+    const after = copyOf(change(before));
+    return isOver(after) ? store.remove(resource, before) : store.put(resource, after);
   };
   const namespace = (name: string) => {
     const resource = resourceOf("Namespace");

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
 import { describe, it } from "mocha";
 import type { WatchEvent } from "../../../controller/kubernetes/kubernetes-api.ts";
 import {
@@ -7,7 +8,7 @@ import {
   type WatchedListOptions,
 } from "../../../controller/kubernetes/watched-list.ts";
 import { createFakeClock, settle } from "../../fakes/fake-clock.ts";
-import { createFakeKubernetes } from "../../fakes/fake-kubernetes.ts";
+import { createFakeKubernetes, type FakeKubernetes } from "../../fakes/fake-kubernetes.ts";
 import type { Document } from "../../fakes/kubernetes/document.ts";
 import { createRecordingLogger } from "../../fakes/recording-logger.ts";
 import { settles } from "../../support/settles.ts";
@@ -20,10 +21,20 @@ function aPod(name: string, metadata: Partial<Document["metadata"]> = {}): Docum
   return { kind: "Pod", metadata: { name, namespace: "gitea-actions", ...metadata } };
 }
 
+/** Something happens elsewhere, and all who watch hear how far the server is. */
+function bookmark(cluster: FakeKubernetes): void {
+  cluster.put({
+    kind: "ConfigMap",
+    metadata: { name: "other", namespace: "ci" },
+    data: { at: randomUUID() },
+  });
+  cluster.sendBookmarks();
+}
+
 /** A list of Pods that runs, beside its cluster; what it tells as `ADDED name`. */
 async function start(
   options: Partial<WatchedListOptions> = {},
-  prepare: (cluster: ReturnType<typeof createFakeKubernetes>) => void = () => undefined,
+  prepare: (cluster: FakeKubernetes) => void = () => undefined,
 ) {
   const clock = createFakeClock();
   const cluster = createFakeKubernetes(clock);
@@ -138,7 +149,7 @@ describe("a watched list", () => {
   });
 
   it("watches on from what it saw last when the server ends a watch, without a list", async () => {
-    const { cluster, clock, told, stop } = await start();
+    const { cluster, clock, told, stop } = await start({ times: { ...times, relistMs: Infinity } });
     cluster.put(aPod("a"));
     await clock.step(times.watchMs.least);
     cluster.put(aPod("b"));
@@ -178,8 +189,7 @@ describe("a watched list", () => {
 
   it("takes up a bookmark, so that it need not list when older versions are gone", async () => {
     const { cluster, clock, told, stop } = await start();
-    cluster.put({ kind: "ConfigMap", metadata: { name: "other", namespace: "ci" } });
-    cluster.sendBookmarks();
+    bookmark(cluster);
     await settle();
     cluster.compact();
     cluster.watches.end();
@@ -278,7 +288,7 @@ describe("a watched list", () => {
   it("begins a watch anew that says nothing, not even bookmarks", async () => {
     const { cluster, clock, told, stop } = await start();
     await clock.step(times.silentMs - 1);
-    cluster.sendBookmarks();
+    bookmark(cluster);
     cluster.watches.silence();
     cluster.put(aPod("a"));
     await clock.step(times.silentMs - 1);
@@ -351,7 +361,7 @@ describe("a watched list", () => {
     assert.equal(list.ageMs(), 0);
     await clock.step(1_000);
     assert.equal(list.ageMs(), 1_000);
-    cluster.sendBookmarks();
+    bookmark(cluster);
     await settles("a bookmark is taken up", () => list.ageMs() === 0);
     await clock.step(2_000);
     cluster.put(aPod("a"));

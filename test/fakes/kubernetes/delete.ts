@@ -31,21 +31,18 @@ export function deleteObject(
   options: DeleteOptions,
   now: number,
 ): { readonly document: Document; readonly gone: boolean } {
-  const grace = graceSeconds(resource, document, options);
   const { metadata } = document;
-  if (grace === 0 && (metadata.finalizers ?? []).length === 0)
-    return { document: store.remove(resource, document), gone: true };
+  const held = (metadata.finalizers ?? []).length > 0;
+  if (resource.kind !== "Pod" && !held) return { document: store.remove(resource, document), gone: true };
+  const grace = graceSeconds(resource, document, options);
   // A later call may shorten the time, never prolong it.
-  const before = metadata.deletionGracePeriodSeconds ?? Infinity;
-  if (metadata.deletionTimestamp !== undefined && grace >= before) return { document, gone: false };
-  const ending = {
-    deletionTimestamp: timestamp(now + grace * 1000),
-    deletionGracePeriodSeconds: grace,
-  };
-  return {
-    document: store.put(resource, { ...document, metadata: { ...metadata, ...ending } }),
-    gone: false,
-  };
+  const before = metadata.deletionTimestamp === undefined ? Infinity : metadata.deletionGracePeriodSeconds;
+  if (grace >= (before ?? 0) && (grace > 0 || held)) return { document, gone: false };
+  const ending = { deletionTimestamp: timestamp(now + grace * 1000), deletionGracePeriodSeconds: grace };
+  // Written down first in any case: whoever watches a Pod hears of it as changed, and then of its end.
+  const written = store.put(resource, { ...document, metadata: { ...metadata, ...ending } });
+  if (grace > 0 || held) return { document: written, gone: false };
+  return { document: store.remove(resource, written), gone: true };
 }
 
 /** Whether a write has taken away the last thing that kept an object that is to go. */

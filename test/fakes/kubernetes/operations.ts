@@ -47,9 +47,9 @@ export function createOperations(store: Store, clock: Pick<Clock, "now">) {
     const wanted = given.metadata;
     if (wanted.name !== name)
       throw badRequest(`the name of the object does not match the name on the URL (${name})`);
-    if (wanted.uid !== undefined && wanted.uid !== uid) throw otherUid(resource, name, wanted.uid, uid);
     if (wanted.resourceVersion !== undefined && wanted.resourceVersion !== resourceVersion)
       throw stale(resource, name);
+    if (wanted.uid !== undefined && wanted.uid !== uid) throw otherUid(resource, name, wanted.uid, uid);
     const { deletionTimestamp, deletionGracePeriodSeconds } = before.metadata;
     const kept = { deletionTimestamp, deletionGracePeriodSeconds };
     const after =
@@ -62,7 +62,10 @@ export function createOperations(store: Store, clock: Pick<Clock, "now">) {
           };
     const document = copyOf(after);
     validate(resource, document, before);
-    return isOver(document) ? store.remove(resource, document) : store.put(resource, document);
+    if (!isOver(document)) return store.put(resource, document);
+    // The last state that anybody hears of is the one that still held it.
+    store.remove(resource, before);
+    return document;
   };
 
   const remove = (target: Target, options: DeleteOptions): object => {
@@ -103,6 +106,11 @@ export function createOperations(store: Store, clock: Pick<Clock, "now">) {
     patch: (target, { body, contentType }) => {
       const before = existing(target);
       const after = patched(target.resource, before, body, contentType);
+      const { name, uid = "", resourceVersion } = after.metadata;
+      // Other than in a replacement it is a field like another; what is out of date is said before.
+      const current = resourceVersion === before.metadata.resourceVersion;
+      if (current && uid !== before.metadata.uid)
+        throw invalid(target.resource, name, "metadata.uid", `Invalid value: "${uid}": field is immutable`);
       return { status: 200, body: write(target, before, after) };
     },
     delete: (target, { body }) => ({ status: 200, body: remove(target, body ?? {}) }),

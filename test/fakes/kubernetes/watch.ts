@@ -82,8 +82,8 @@ export function createFakeWatches(store: Store, clock: Clock): FakeWatches {
     const watch: Running = {
       push: lines.push,
       bookmark: () => {
-        if (query["allowWatchBookmarks"] !== "true") return;
-        const metadata = { resourceVersion: String(store.version), creationTimestamp: null };
+        if (query["allowWatchBookmarks"] !== "true" || store.version === from) return;
+        const metadata = { resourceVersion: String(store.version) };
         const object = { kind: resource.kind, apiVersion: apiVersionOf(resource), metadata };
         lines.push({ type: "BOOKMARK", object });
       },

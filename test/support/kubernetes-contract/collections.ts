@@ -100,6 +100,9 @@ export function describeCollections(make: () => Promise<KubernetesUnderTest>): v
       await hands.patch(hands.pathOf(pod), { metadata: { annotations: { last: "state" } } });
       const modified = (await watch.next())?.object as Document;
       await hands.remove(hands.pathOf(pod));
+      // A Pod is marked first, even one that is gone at once.
+      const ending = (await watch.next())?.object as Document;
+      assert.equal(ending.metadata.deletionGracePeriodSeconds, 0);
       const deleted = await watch.next();
       const last = deleted?.object as Document;
       assert.deepEqual([deleted?.type, last.metadata.name, last.kind], ["DELETED", name, "Pod"]);
@@ -113,8 +116,22 @@ export function describeCollections(make: () => Promise<KubernetesUnderTest>): v
       const pod = await labelled("1");
       await hands.remove(hands.pathOf(pod));
       const watch = await watching({ resourceVersion: metadata.resourceVersion });
-      assert.equal(await watch.nextName(), `ADDED ${pod.metadata.name}`);
-      assert.equal(await watch.nextName(), `DELETED ${pod.metadata.name}`);
+      for (const type of ["ADDED", "MODIFIED", "DELETED"])
+        assert.equal(await watch.nextName(), `${type} ${pod.metadata.name}`);
+      await watch.close();
+    });
+
+    it("tells once that what a finalizer held is gone, with the finalizer still on it", async () => {
+      const watch = await watching();
+      const held = { labels: { [label]: "1" }, finalizers: ["example.org/held"] };
+      const pod = await hands.newPod({ metadata: held });
+      await hands.remove(hands.pathOf(pod));
+      await hands.patch(hands.pathOf(pod), { metadata: { finalizers: null } });
+      for (const type of ["ADDED", "MODIFIED"])
+        assert.equal(await watch.nextName(), `${type} ${pod.metadata.name}`);
+      const deleted = await watch.next();
+      const last = deleted?.object as Document | undefined;
+      assert.deepEqual([deleted?.type, last?.metadata.finalizers], ["DELETED", held.finalizers]);
       await watch.close();
     });
 
@@ -136,13 +153,16 @@ export function describeCollections(make: () => Promise<KubernetesUnderTest>): v
     });
 
     it("sends a bookmark before it ends a watch in time, from where one can watch on", async () => {
-      const watch = await watching({ allowWatchBookmarks: "true", timeoutSeconds: "5" });
+      const watch = await watching({ allowWatchBookmarks: "true", timeoutSeconds: "10" });
       const next = watch.next();
-      await under.pass(5_000);
+      // It does not concern the watch, but without anything new there is nothing to say.
+      await hands.newPod();
+      await under.pass(10_000);
       const bookmark = await next;
       assert.equal(bookmark?.type, "BOOKMARK");
       const { resourceVersion = "" } = (bookmark.object as Document).metadata;
-      assert.equal(await watch.next(), undefined);
+      for (let more = await watch.next(); more !== undefined; more = await watch.next())
+        assert.equal(more.type, "BOOKMARK");
       const pod = await labelled("1");
       const on = await watching({ resourceVersion });
       assert.equal(await on.nextName(), `ADDED ${pod.metadata.name}`);
@@ -150,7 +170,9 @@ export function describeCollections(make: () => Promise<KubernetesUnderTest>): v
     });
 
     it("says that a version is too old", async () => {
-      const watch = await watching({ resourceVersion: "1" });
+      // Of what the server has known from its beginning the first version is none too old.
+      const entries = "/apis/spire.spiffe.io/v1alpha1/clusterstaticentries";
+      const watch = readWatch(under.api.watch(entries, { resourceVersion: "1" }, none));
       assert.equal(await refusedWith(watch.next()), "410 Expired");
     });
 

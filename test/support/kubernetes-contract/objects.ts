@@ -81,8 +81,11 @@ export function describeObjects(make: () => Promise<KubernetesUnderTest>): void 
       assert.equal(patched.metadata.labels?.["a"], "1");
       const stale = hands.patch(path, { metadata: { resourceVersion, labels: { a: "2" } } });
       assert.equal(await refusedWith(stale), "409 Conflict");
+      // Not a conflict, as with a replacement.
       const other = { uid: "9d5e0f0c-0000-4000-8000-000000000000", labels: { a: "2" } };
-      assert.equal(await refusedWith(hands.patch(path, { metadata: other })), "409 Conflict");
+      assert.equal(await refusedWith(hands.patch(path, { metadata: other })), "422 Invalid");
+      const both = { ...other, resourceVersion };
+      assert.equal(await refusedWith(hands.patch(path, { metadata: both })), "409 Conflict");
       assert.equal(await refusedWith(hands.patch(`${hands.pods}/absent`, { metadata: {} })), "404 NotFound");
     });
 
