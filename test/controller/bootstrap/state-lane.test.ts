@@ -265,13 +265,13 @@ describe("the result of an executor that is told to end", () => {
   /** What the facade is told of it, if anything. */
   async function told(
     result: Result,
-    steps: readonly { readonly id: bigint; readonly result: Result }[],
+    ended: readonly { readonly id: bigint; readonly result: Result }[],
     inGitea: Result = Result.UNSPECIFIED,
   ): Promise<readonly (Result | undefined)[]> {
     const { facade, newRelay } = facadeInMemory();
     const relay = newRelay({ ended: inGitea, stop: AbortSignal.abort() });
-    await relay.updateTask(aReport({ result, steps: [...steps] }));
-    relay.close(steps.length, "");
+    await relay.updateTask(aReport({ result, steps: [...ended] }));
+    relay.close(ended.length, "");
     await relay.sending;
     return resultsOf(facade.states);
   }
