@@ -28,7 +28,8 @@ export async function startTroubledRegistry(
   // Without TLS, which containerd has to be told.
   const folder = path.join(hostsFolder, host);
   await mkdir(folder, { recursive: true });
-  await writeFile(path.join(folder, "hosts.toml"), `server = "http://${host}"\n`);
+  const plain = `server = "http://${host}"\n[host."http://${host}"]\n  capabilities = ["pull", "resolve"]\n`;
+  await writeFile(path.join(folder, "hosts.toml"), plain);
   return {
     host,
     [Symbol.asyncDispose]: async () => {
