@@ -12,7 +12,7 @@ import {
   executorNamespace,
   executorServiceAccount,
 } from "../../scripts/peers/cluster/objects.ts";
-import type { Kubernetes } from "../../scripts/peers/cluster/start-kubernetes.ts";
+import type { Kubernetes } from "../../scripts/peers/cluster/kubernetes.ts";
 import { runningWith } from "../controller/backends/local/local-world.ts";
 import { createRecordingLogger, type RecordingLogger } from "../fakes/recording-logger.ts";
 import type { BackendUnderTest } from "../support/backend-contract.ts";
