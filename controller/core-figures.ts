@@ -1,23 +1,30 @@
 import type { Failure } from "./assignment/failure.ts";
 import { failureReasons } from "./assignment/failure-reasons.ts";
 import type { Lane } from "./backend-lane.ts";
+import type { CoreBackend } from "./core-ports.ts";
 import type { AssignmentEvent } from "./events/event.ts";
 import type { BackendState } from "./health/backend-checks.ts";
 import { createTally } from "./health/tally.ts";
 import { circuitProblem } from "./worker/circuit.ts";
 
 /** What one backend shows of itself now. `since`: when this controller began to look after it, undefined before. */
-export function stateOf(lane: Lane, capacity: number, since: number | undefined, now: number): BackendState {
+export function stateOf(
+  lane: Lane,
+  backend: Pick<CoreBackend, "capacity" | "viewAgeMs"> | undefined,
+  since: number | undefined,
+  now: number,
+): BackendState {
   const { kind, slots, reconciler } = lane;
   const listedAt = reconciler.listedAt() ?? since;
   const { waiting, oldestMs } = lane.load();
   return {
     backend: kind,
     used: slots.held().length,
-    capacity,
+    capacity: backend?.capacity ?? 0,
     waitingMs: waiting === 0 ? 0 : oldestMs,
     circuit: circuitProblem(lane.circuit()),
     silentMs: listedAt === undefined ? undefined : now - listedAt,
+    viewAgeMs: backend?.viewAgeMs?.(),
     lingering: reconciler.lingering().size,
     invalid: reconciler.invalid(),
   };

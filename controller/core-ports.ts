@@ -25,6 +25,11 @@ export type CoreBackend = {
   readonly timeoutMs: number;
   /** Looks after its executors until the signal is aborted; they go on without it. */
   readonly run: (signal: AbortSignal) => Promise<void>;
+  /**
+   * Milliseconds since what it watches was known to be current; undefined: never yet. Absent for a backend that looks
+   * anew each time.
+   */
+  readonly viewAgeMs?: () => number | undefined;
 };
 
 /** All that the core has of the world. */
@@ -49,6 +54,8 @@ export type CorePorts = {
   readonly countRefusal: (kind: string) => void;
   /** Whether executors can reach the facade at all: while they cannot, nobody's silence counts. They can, unless given. */
   readonly canHear?: () => boolean;
+  /** Throws if this process leads no more; called right before whatever only a leader may do. It leads, unless given. */
+  readonly mustLead?: () => void;
   /** Shown by health and metrics. */
   readonly troubles: TroubleBoard;
   readonly clock: Clock;

@@ -12,6 +12,8 @@ export type BackendState = {
   readonly circuit: string | undefined;
   /** Since its executors were listed, or were to be listed first, in milliseconds; undefined before that. */
   readonly silentMs: number | undefined;
+  /** How old what it watches is, in milliseconds; undefined if it watches nothing, or has not begun. */
+  readonly viewAgeMs: number | undefined;
   /** Executors that should be gone for long. */
   readonly lingering: number;
   /** Executors whose metadata cannot be read. */
@@ -37,14 +39,35 @@ export function backendChecks(
     return [
       check("circuit", ({ circuit }) => circuit),
       check("backend", ({ silentMs }) => silence(silentMs)),
+      check("view", ({ viewAgeMs }) => stale(viewAgeMs)),
       check("executors", ({ lingering, invalid }) => leftOver(lingering, invalid)),
     ];
   });
 }
 
+/** A line for each backend that has live records and no worker in this process. */
+export function unservedChecks(names: readonly string[], live: (name: string) => number): readonly Check[] {
+  return names.map((name) => ({
+    name: `${name} worker`,
+    problem: () => {
+      const count = live(name);
+      if (count === 0) return undefined;
+      return `COMPONENTS lacks it, and ${count} assignments of it are live: nobody speaks for them or ends them`;
+    },
+  }));
+}
+
 function silence(ms = 0): string | undefined {
   if (ms < silentAllowedMs) return undefined;
   return `its executors could not be listed for ${Math.round(ms / 1000)} s`;
+}
+
+/** A watch of Kubernetes hears something each minute, be it a bookmark. */
+const staleMs = 120_000;
+
+function stale(ms = 0): string | undefined {
+  if (ms < staleMs) return undefined;
+  return `it has heard of no changes for ${Math.round(ms / 1000)} s: is the API server there, and may we watch?`;
 }
 
 function leftOver(lingering: number, invalid: number): string | undefined {

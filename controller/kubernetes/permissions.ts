@@ -62,7 +62,7 @@ const inCluster: readonly Permission[] = [
   {
     group: staticEntryApi.group,
     resource: staticEntryApi.resource,
-    verbs: ["create", "get", "list", "delete"],
+    verbs: ["create", "get", "list", "watch", "delete"],
     neededTo: "give executors their identities",
   },
 ];

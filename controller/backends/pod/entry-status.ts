@@ -8,11 +8,18 @@ export type EntryDocument = z.infer<typeof entry>;
 
 const text = z.string().optional().catch(undefined);
 const flag = z.boolean().optional().catch(undefined);
+const nothing = { name: "", uid: "", resourceVersion: "", labels: {} };
 const entry = z
   .object({
     metadata: z
-      .object({ name: z.string().catch(""), labels: z.record(z.string(), z.string()).catch({}) })
-      .catch({ name: "", labels: {} }),
+      .object({
+        name: z.string().catch(""),
+        uid: z.string().catch(""),
+        resourceVersion: z.string().catch(""),
+        creationTimestamp: text,
+        labels: z.record(z.string(), z.string()).catch({}),
+      })
+      .catch(nothing),
     spec: z
       .looseObject({
         spiffeID: text,
@@ -24,7 +31,7 @@ const entry = z
       .catch({ selectors: [] }),
     status: z.object({ rendered: flag, masked: flag }).optional().catch(undefined),
   })
-  .catch({ metadata: { name: "", labels: {} }, spec: { selectors: [] } });
+  .catch({ metadata: nothing, spec: { selectors: [] } });
 
 /** Total: what is no entry reads as one that says nothing. */
 export function parseEntry(value: unknown): EntryDocument {

@@ -6,6 +6,7 @@ import { executorContainer } from "./pod-spec.ts";
 export type PodDocument = {
   readonly name: string;
   readonly uid: string;
+  readonly resourceVersion: string;
   readonly labels: Texts;
   readonly annotations: Texts;
   /** By the API server's clock, milliseconds since the epoch. */
@@ -13,6 +14,8 @@ export type PodDocument = {
   /** Somebody has asked for its deletion. */
   readonly deleting: boolean;
   readonly nodeName: string | undefined;
+  /** How long it may run on its node. */
+  readonly deadlineSeconds: number | undefined;
   /** Of the executor's container, as it is written there. */
   readonly memoryLimit: string | undefined;
   readonly phase: string | undefined;
@@ -63,6 +66,7 @@ const container = z
 const spec = z
   .object({
     nodeName: text,
+    activeDeadlineSeconds: z.int().optional().catch(undefined),
     containers: z
       .array(
         z
@@ -90,6 +94,7 @@ const metadata = z
   .object({
     name: text,
     uid: text,
+    resourceVersion: text,
     labels: texts,
     annotations: texts,
     creationTimestamp: text,
@@ -109,11 +114,13 @@ export function parsePod(value: unknown): PodDocument {
   return {
     name: read.metadata.name ?? "",
     uid: read.metadata.uid ?? "",
+    resourceVersion: read.metadata.resourceVersion ?? "",
     labels: read.metadata.labels,
     annotations: read.metadata.annotations,
     createdAt: timeOf(read.metadata.creationTimestamp),
     deleting: read.metadata.deletionTimestamp !== undefined,
     nodeName: read.spec.nodeName,
+    deadlineSeconds: read.spec.activeDeadlineSeconds,
     memoryLimit: read.spec.containers.find(({ name }) => name === executorContainer)?.resources.limits.memory,
     phase: read.status.phase,
     reason: read.status.reason,

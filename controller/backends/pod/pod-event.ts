@@ -8,6 +8,7 @@ const text = z.string().optional().catch(undefined);
 const time = z.string().nullish().catch(undefined);
 const event = z
   .object({
+    involvedObject: z.object({ name: text, uid: text }).optional().catch(undefined),
     reason: text,
     message: text,
     firstTimestamp: time,
@@ -17,22 +18,39 @@ const event = z
   })
   .catch({});
 
+/** Makes less of an event: nothing of it is read but what is left then. */
+export function trimPodEvent(value: unknown): unknown {
+  return event.parse(value);
+}
+
+/** Which Pod it is about. */
+export function aboutPod(value: unknown): { readonly name: string; readonly uid: string } {
+  const { name = "", uid = "" } = event.parse(value).involvedObject ?? {};
+  return { name, uid };
+}
+
+/**
+ * One event, and when it last happened, in milliseconds since the epoch; 0 if it does not say. Total: what is no event
+ * tells nothing.
+ */
+export function parsePodEvent(value: unknown): { readonly at: number; readonly event: PodEvent } {
+  const read = event.parse(value);
+  const at =
+    timeOf(read.series?.lastObservedTime ?? undefined) ??
+    timeOf(read.lastTimestamp ?? undefined) ??
+    timeOf(read.eventTime ?? undefined) ??
+    timeOf(read.firstTimestamp ?? undefined) ??
+    0;
+  return { at, event: { reason: read.reason ?? "", message: read.message ?? "" } };
+}
+
 /**
  * The events of one Pod, oldest first by when they last happened; those without a time keep their place before the
- * others. Total: what is no event tells nothing.
+ * others.
  */
 export function parsePodEvents(values: readonly unknown[]): readonly PodEvent[] {
   return values
-    .map((value) => event.parse(value))
-    .map((read) => ({
-      at:
-        timeOf(read.series?.lastObservedTime ?? undefined) ??
-        timeOf(read.lastTimestamp ?? undefined) ??
-        timeOf(read.eventTime ?? undefined) ??
-        timeOf(read.firstTimestamp ?? undefined) ??
-        0,
-      event: { reason: read.reason ?? "", message: read.message ?? "" },
-    }))
+    .map(parsePodEvent)
     .toSorted((a, b) => a.at - b.at)
-    .map(({ event: told }) => told);
+    .map((told) => told.event);
 }

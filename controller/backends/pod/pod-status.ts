@@ -2,7 +2,7 @@ import type { ExecutorState } from "../backend.ts";
 import { tidyEvidence } from "../../assignment/evidence.ts";
 import { disruptionOf } from "./disruption.ts";
 import type { PodDocument } from "./pod-document.ts";
-import { endOf, type PodEnd } from "./pod-end.ts";
+import { endOf, killedForAnnotation, type PodEnd } from "./pod-end.ts";
 import type { PodEvent } from "./pod-event.ts";
 import { type Obstacle, obstacleOf } from "./pod-start.ts";
 
@@ -35,6 +35,7 @@ export function readPod(pod: PodDocument, events: readonly PodEvent[]): PodReadi
 export function readGonePod(last: PodDocument, events: readonly PodEvent[]): PodReading & PodEnd {
   const reading = readPod(last, events);
   if (reading.phase === "ended") return reading;
+  if (last.annotations[killedForAnnotation] !== undefined) return ended(endOf(last));
   const disruption = disruptionOf(last);
   return ended(
     disruption === undefined

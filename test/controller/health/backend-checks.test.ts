@@ -9,6 +9,7 @@ const fine: BackendState = {
   waitingMs: 3_600_000,
   circuit: undefined,
   silentMs: 5_000,
+  viewAgeMs: 5_000,
   lingering: 0,
   invalid: 0,
 };
@@ -34,6 +35,11 @@ describe("health of a backend", () => {
       "an open circuit",
       { circuit: "nothing is created, it fails" },
       "pod circuit: nothing is created, it fails",
+    ],
+    [
+      "a watch that hears nothing",
+      { viewAgeMs: 121_000 },
+      "pod view: it has heard of no changes for 121 s: is the API server there, and may we watch?",
     ],
     ["no list for a minute", { silentMs: 61_000 }, "pod backend: its executors could not be listed for 61 s"],
     [

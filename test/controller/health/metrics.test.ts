@@ -12,6 +12,7 @@ const well: Omit<BackendState, "backend"> = {
   waitingMs: 0,
   circuit: undefined,
   silentMs: undefined,
+  viewAgeMs: undefined,
   lingering: 0,
   invalid: 0,
 };
@@ -21,12 +22,14 @@ const troubled: Omit<BackendState, "backend"> = {
   waitingMs: 90_500,
   circuit: "nothing is created",
   silentMs: 3_000,
+  viewAgeMs: 4_000,
   lingering: 1,
   invalid: 2,
 };
 
 const sources = (overrides: Partial<MetricSources> = {}): MetricSources => ({
   refusals: ["expired", "capability"],
+  leads: () => true,
   facadeSessions: () => 3,
   backends: () => [
     { backend: "pod", ...troubled },
@@ -56,6 +59,7 @@ describe("metrics", () => {
     assert.deepEqual(await samples(metrics), [
       'runners_refused_callers_total{reason="expired"} 0',
       'runners_refused_callers_total{reason="capability"} 0',
+      "runners_leader 1",
       "runners_facade_sessions 3",
       'runners_slots_used{backend="pod"} 2',
       'runners_slots_used{backend="vm"} 0',
@@ -66,6 +70,7 @@ describe("metrics", () => {
       'runners_circuit_open{backend="pod"} 1',
       'runners_circuit_open{backend="vm"} 0',
       'runners_backend_silence_seconds{backend="pod"} 3',
+      'runners_backend_view_age_seconds{backend="pod"} 4',
       'runners_lingering_executors{backend="pod"} 1',
       'runners_lingering_executors{backend="vm"} 0',
       'runners_invalid_executors{backend="pod"} 2',
@@ -127,9 +132,9 @@ describe("metrics", () => {
     );
     const port = await freePort();
     await using _ = await serveHealth({
-      alive: [],
-      well: [],
-      ready: [],
+      alive: () => [],
+      well: () => [],
+      ready: () => [],
       metrics: () => metrics.render(),
       listen: { host: "127.0.0.1", port },
     });

@@ -41,7 +41,7 @@ describe("the check of permissions", () => {
         ),
         ...["list", "watch"].map((verb) => `${verb} events in namespace gitea-actions`),
         "get nodes in the cluster",
-        ...["create", "get", "list", "delete"].map(
+        ...["create", "get", "list", "watch", "delete"].map(
           (verb) => `${verb} clusterstaticentries.spire.spiffe.io in the cluster`,
         ),
       ],

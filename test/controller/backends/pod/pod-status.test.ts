@@ -400,6 +400,16 @@ describe("the state of an executor, read from its Pod", () => {
       assert.match(gone(podFixture("Evicted-by-API").pod), /^ended evicted: /);
     });
 
+    it("ended for our own reason where that stands on it", () => {
+      const annotations = {
+        "ci.ddupan.top/killed-for": "deadline",
+        "ci.ddupan.top/killed-cause": "deadline",
+      };
+      assert.equal(gone(aPod({}, { metadata: { annotations }, spec: {} })), "ended deadline: deadline");
+      const running = { containerStatuses: executorStatus({ running: {} }) };
+      assert.equal(gone(aPod(running, { metadata: { annotations } })), "ended deadline: deadline");
+    });
+
     it("is lost with its node, or deleted by somebody", () => {
       assert.match(
         gone(podFixture("NodeLost-unreachable").pod),

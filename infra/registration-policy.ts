@@ -1,0 +1,164 @@
+/** What the controller registers its executors with, as it is configured; the policy allows nothing else. */
+export type RegistrationPolicyArgs = {
+  /** Of both objects. */
+  readonly name: string;
+  readonly controller: { readonly namespace: string; readonly serviceAccount: string };
+  /** `GITEA_RUNNER_UUID`: its label stands on everything that is the controller's. */
+  readonly owner: string;
+  readonly trustDomain: string;
+  /** `SPIRE_CLASS`. */
+  readonly className: string;
+  /** `SPIRE_AGENT_ID`, a SPIFFE ID that may hold `{cluster}` and `{nodeUid}`, and `SPIRE_CLUSTER`. */
+  readonly agentId: string;
+  readonly cluster: string;
+  /** `POD_EXECUTOR_UID`. */
+  readonly executorUid: number;
+};
+
+type Validation = { readonly expression: string; readonly message: string };
+
+/** https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/ */
+export type RegistrationPolicy = {
+  readonly policy: {
+    readonly apiVersion: "admissionregistration.k8s.io/v1";
+    readonly kind: "ValidatingAdmissionPolicy";
+    readonly metadata: { readonly name: string };
+    readonly spec: {
+      readonly failurePolicy: "Fail";
+      readonly matchConstraints: {
+        readonly resourceRules: readonly {
+          readonly apiGroups: readonly string[];
+          readonly apiVersions: readonly string[];
+          readonly operations: readonly string[];
+          readonly resources: readonly string[];
+        }[];
+      };
+      readonly matchConditions: readonly { readonly name: string; readonly expression: string }[];
+      readonly validations: readonly Validation[];
+    };
+  };
+  readonly binding: {
+    readonly apiVersion: "admissionregistration.k8s.io/v1";
+    readonly kind: "ValidatingAdmissionPolicyBinding";
+    readonly metadata: { readonly name: string };
+    readonly spec: { readonly policyName: string; readonly validationActions: readonly ["Deny"] };
+  };
+};
+
+/**
+ * Whoever may create a ClusterStaticEntry may mint any identity of the trust domain. This narrows that right of the
+ * controller's service account to identities of jobs, for the executor's user in the executor's container of one Pod,
+ * and to entries with its owner's label. Nobody else is concerned.
+ */
+export function registrationPolicy(args: RegistrationPolicyArgs): RegistrationPolicy {
+  const { name, controller } = args;
+  const user = `system:serviceaccount:${controller.namespace}:${controller.serviceAccount}`;
+  return {
+    policy: {
+      apiVersion: "admissionregistration.k8s.io/v1",
+      kind: "ValidatingAdmissionPolicy",
+      metadata: { name },
+      spec: {
+        failurePolicy: "Fail",
+        matchConstraints: {
+          resourceRules: [
+            {
+              apiGroups: ["spire.spiffe.io"],
+              apiVersions: ["*"],
+              operations: ["CREATE", "UPDATE", "DELETE"],
+              // The other two give identities as well, and are never the controller's business.
+              resources: ["clusterstaticentries", "clusterspiffeids", "clusterfederatedtrustdomains"],
+            },
+          ],
+        },
+        matchConditions: [{ name: "controller", expression: `request.userInfo.username == ${quoted(user)}` }],
+        validations: validations(args),
+      },
+    },
+    binding: {
+      apiVersion: "admissionregistration.k8s.io/v1",
+      kind: "ValidatingAdmissionPolicyBinding",
+      metadata: { name },
+      spec: { policyName: name, validationActions: ["Deny"] },
+    },
+  };
+}
+
+function validations(args: RegistrationPolicyArgs): readonly Validation[] {
+  const { owner, trustDomain, className, executorUid } = args;
+  const job = `^spiffe://${escaped(trustDomain)}/(ci|ci-fork)(/[A-Za-z0-9._-]+){2}/[A-Za-z_][A-Za-z0-9_-]*$`;
+  return [
+    {
+      expression: "request.resource.resource == 'clusterstaticentries'",
+      message: "the runner registers its executors by ClusterStaticEntries only",
+    },
+    {
+      expression: `[object, oldObject].all(one, one == null || ${ownedBy("one", owner)})`,
+      message: "the entry is not of this runner: label ci.ddupan.top/owner is another's, or missing",
+    },
+    {
+      expression: after(`object.spec.spiffeID.matches(${quoted(job)})`),
+      message: `the SPIFFE ID is not that of a job below spiffe://${trustDomain}/ci/ or /ci-fork/`,
+    },
+    {
+      expression: after(`object.spec.parentID.matches(${quoted(parentPattern(args))})`),
+      message: "the parent is not the agent of a node",
+    },
+    {
+      expression: after(`has(object.spec.className) && object.spec.className == ${quoted(className)}`),
+      message: `the class is not ${className}`,
+    },
+    {
+      expression: after(
+        [
+          "size(object.spec.selectors) == 3",
+          "object.spec.selectors.exists(one, one.matches('^k8s:pod-uid:[A-Za-z0-9-]+$'))",
+          "object.spec.selectors.exists(one, one == 'k8s:container-name:executor')",
+          `object.spec.selectors.exists(one, one == 'unix:uid:${executorUid}')`,
+        ].join(" && "),
+      ),
+      message: "the selectors are not one Pod's UID, the executor's container and the executor's user",
+    },
+    {
+      expression: after(
+        [
+          ...["admin", "downstream", "storeSVID"].map(
+            (power) => `(!has(object.spec.${power}) || !object.spec.${power})`,
+          ),
+          ...["federatesWith", "dnsNames"].map(
+            (list) => `(!has(object.spec.${list}) || size(object.spec.${list}) == 0)`,
+          ),
+        ].join(" && "),
+      ),
+      message:
+        "an executor is no administrator, signs and stores nothing, and has neither DNS names nor friends",
+    },
+  ];
+}
+
+/** A deletion has no new object, and a creation no old one. */
+function after(expression: string): string {
+  return `object == null || (${expression})`;
+}
+
+function ownedBy(object: string, owner: string): string {
+  const labels = `${object}.metadata.labels`;
+  const key = "'ci.ddupan.top/owner'";
+  return `(has(${labels}) && ${key} in ${labels} && ${labels}[${key}] == ${quoted(owner)})`;
+}
+
+function parentPattern({ agentId, cluster }: RegistrationPolicyArgs): string {
+  const nodeUid = "{nodeUid}";
+  const parts = agentId.replaceAll("{cluster}", () => cluster).split(nodeUid);
+  return `^${parts.map(escaped).join("[A-Za-z0-9-]+")}$`;
+}
+
+/** For a regular expression of RE2. */
+function escaped(text: string): string {
+  return text.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`);
+}
+
+/** A string of CEL. */
+function quoted(text: string): string {
+  return `'${text.replaceAll("\\", String.raw`\\`).replaceAll("'", String.raw`\'`)}'`;
+}

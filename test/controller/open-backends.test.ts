@@ -1,0 +1,63 @@
+import assert from "node:assert/strict";
+import { describe, it } from "mocha";
+import { ConfigError, readConfig } from "../../controller/config.ts";
+import { openBackends } from "../../controller/open-backends.ts";
+import { createFakeClock } from "../fakes/fake-clock.ts";
+import { createFakeKubernetes } from "../fakes/fake-kubernetes.ts";
+import { createRecordingLogger } from "../fakes/recording-logger.ts";
+import { anExecutorRequest } from "../support/backend-contract.ts";
+import { anExecutorMetadata } from "../support/builders.ts";
+
+const { signal } = new AbortController();
+const files: Readonly<Record<string, string>> = {
+  "/key": "0".repeat(64),
+  "/token": "token",
+  "/password": "password",
+  "/patch": "spec: { priorityClassName: ci }",
+};
+const environment = {
+  COMPONENTS: "scheduler,pod-worker",
+  GITEA_URL: "https://gitea.example.org",
+  GITEA_RUNNER_UUID: anExecutorMetadata().owner,
+  GITEA_RUNNER_TOKEN_FILE: "/token",
+  NATS_URL: "nats://nats:4222",
+  NATS_USER: "runner",
+  NATS_PASSWORD_FILE: "/password",
+  TRUST_DOMAIN: "example.org",
+  CAPABILITY_KEY_FILE: "/key",
+  SPIFFE_ENDPOINT_SOCKET: "unix:///run/agent.sock",
+  RUNNER_FACADE_URL: "https://facade.example.org:8443",
+  RUNNER_FACADE_SPIFFE_ID: "spiffe://example.org/ci-controller",
+  CONTROLLER_NAMESPACE: "ci",
+  HOSTNAME: "controller-0",
+  POD_EXECUTOR_IMAGE: "registry.example.org/runner:1",
+  POD_CAPACITY: "7",
+  POD_TIMEOUT_SECONDS: "60",
+  POD_PATCH_FILE: "/patch",
+  SPIRE_AGENT_ID: "spiffe://example.org/agent/{nodeUid}",
+};
+const config = readConfig(environment, (path) => files[path] ?? "");
+
+describe("the backends that a configuration selects", () => {
+  const clock = createFakeClock();
+  const platform = { clock, random: () => 0.5, log: createRecordingLogger() };
+
+  it("make Pods in the cluster that they are given, as they are configured", async () => {
+    const cluster = createFakeKubernetes(clock);
+    const [pods, ...others] = await openBackends(config, { ...platform, kubernetes: cluster.api });
+    assert.deepEqual(others, []);
+    assert.deepEqual([pods?.capacity, pods?.backlog, pods?.timeoutMs], [7, 7, 60_000]);
+    assert.equal(pods?.viewAgeMs?.(), undefined);
+    const executor = await pods?.backend.create(anExecutorRequest("pod"), signal);
+    const { spec } = cluster.get("Pod", executor?.name ?? "") ?? {};
+    assert.equal(spec?.["priorityClassName"], "ci");
+  });
+
+  it("are refused where there is no cluster", async () => {
+    await assert.rejects(openBackends(config, platform), (error: unknown) => {
+      assert.ok(error instanceof ConfigError);
+      assert.match(error.message, /POD_BACKEND: there is no cluster to make Pods in/);
+      return true;
+    });
+  });
+});
