@@ -1,80 +1,81 @@
 import { randomBytes, randomUUID } from "node:crypto";
+import { checkRights } from "./check-rights.ts";
 import type { Config } from "./config.ts";
-import { describeFailure } from "./assignment/failure.ts";
 import { createCore } from "./core.ts";
-import { createEventLog } from "./events/event-log.ts";
-import { createFacadeHandler } from "./facade/handler.ts";
-import { callRefusals } from "./facade/refusal.ts";
+import type { CoreBackend, CorePorts } from "./core-ports.ts";
 import { createRunnerClient } from "./gitea/runner-client.ts";
-import { serveHealth } from "./health/health-server.ts";
-import { createMetrics } from "./health/metrics.ts";
 import { noticeAnswer } from "./health/notice-troubles.ts";
-import { createTroubleBoard, troubleChecks } from "./health/troubles.ts";
+import { createTroubleBoard } from "./health/troubles.ts";
+import type { KubernetesApi } from "./kubernetes/kubernetes-api.ts";
+import { createLeasePort } from "./kubernetes/lease-port.ts";
 import { lockFolder } from "./lifecycle/controller-lock.ts";
-import { openBackends } from "./open-backends.ts";
-import { isOutage } from "./outage.ts";
+import { type Leadership, mustLead } from "./lifecycle/lead.ts";
+import { openFacade } from "./open-facade.ts";
+import { openHistory } from "./open-history.ts";
+import { openPages } from "./open-pages.ts";
+import { openStores, prepareStreams } from "./open-stores.ts";
 import { openOwnIdentity } from "./own-identity.ts";
 import type { Random } from "./platform/backoff.ts";
-import type { Clock } from "./platform/clock.ts";
-import { createKeyValue } from "./platform/key-value.ts";
+import type { Clock, SteadyClock } from "./platform/clock.ts";
 import type { Logger } from "./platform/logger.ts";
 import { connectNats } from "./platform/nats-connection.ts";
-import { persist } from "./platform/persist.ts";
-import { runTasks } from "./platform/task-group.ts";
+import { type Progress, svidProblem } from "./progress.ts";
 import { compressTask, decompressTask } from "./protocol/compressed-task.ts";
 import { readTask } from "./protocol/read-task.ts";
-import { createAssignmentQueue } from "./queue/assignment-queue.ts";
-import { createStreams, waitForStreams } from "./queue/prepare-streams.ts";
-import { eventStream, eventSubject, stateBucket, wantedStreams } from "./queue/streams.ts";
-import { createRecordStore } from "./record/record-store.ts";
-import { createReportStore, reportPartBytes } from "./record/report-store.ts";
-import { peerRefusals } from "./spiffe/refused-peer.ts";
-import { defaultTlsLimits } from "./spiffe/tls-limits.ts";
-import { createTlsServer, type TlsServer } from "./spiffe/tls-server.ts";
+import { serveAsLeader } from "./serve-as-leader.ts";
+import { takeTurns } from "./take-turns.ts";
 import { version } from "./version.ts";
 
 export type ControllerDependencies = {
   readonly clock: Clock;
+  readonly steady: SteadyClock;
   readonly random: Random;
   readonly log: Logger;
+  /** The cluster; asked for only where there is one. Rejects with what is wrong in the configuration. */
+  readonly openKubernetes: (signal: AbortSignal) => Promise<KubernetesApi>;
+  /** Where executors run. Rejects with what is wrong in the configuration. */
+  readonly openBackends: (
+    config: Config,
+    dependencies: Pick<ControllerDependencies, "clock" | "random" | "log"> & {
+      readonly kubernetes?: KubernetesApi;
+    },
+  ) => Promise<readonly CoreBackend[]>;
 };
 
+/** The Lease by which the controllers of a namespace take turns. */
+const leaseName = "dynamic-runner-scheduler";
+
 /**
- * The whole controller: connects, recovers, serves executors and takes tasks until the signal is aborted. Then
- * fetching stops, deliveries are handed back, the facade closes last; running jobs go on. Rejects with what made
- * it end; outages of its peers are waited for instead.
+ * The whole controller: connects, waits for its turn to lead, recovers, serves executors and takes tasks until the
+ * signal is aborted. Then fetching stops, deliveries are handed back, the Lease is released, the facade closes; running
+ * jobs go on. Rejects with what made it end, with LeaseLostError if it leads no more; outages of its peers are waited
+ * for instead. Its pages tell of it from the start to the end.
  */
 export async function runController(
   config: Config,
-  { clock, random, log }: ControllerDependencies,
+  { clock, steady, random, log, ...open }: ControllerDependencies,
   signal: AbortSignal,
 ): Promise<void> {
   await using stack = new AsyncDisposableStack();
+  const basics = { clock, random, log };
+  // Whoever has the folder has the ports as well, those of the pages among them.
   if (config.local !== undefined) stack.use(await lockFolder(config.local.folder, clock, log, signal));
 
-  const { stream, subjectBase, caFile, ...server } = config.nats;
-  const connection = await connectNats(
-    { ...server, ...(caFile === undefined ? {} : { caFile }), clock, log: log.child({ component: "queue" }) },
-    signal,
-  );
-  stack.defer(() => connection.close());
-  const capacity = { pod: 1, vm: 1 };
-  for (const backend of config.backends) capacity[backend.kind] = backend.capacity;
-  const wanted = wantedStreams({ stream, subjectBase, capacity, times: config.streamTimes });
-  // Elsewhere Pulumi makes them.
-  const outages = { passing: isOutage, clock, random, log: log.child({ component: "lifecycle" }) };
-  if (config.local !== undefined)
-    await persist(
-      (abort) => createStreams(connection, wanted, abort),
-      { doing: "making streams", ...outages },
-      signal,
-    );
-  await waitForStreams({ link: connection, wanted, clock, log: log.child({ component: "queue" }) }, signal);
-
-  const source = stack.use(await openOwnIdentity(config, { clock, random, log }, signal));
-  const svidProblem = () => problemOf(() => source.current());
+  const instance = randomUUID();
+  // Not even the next process in the same Pod has the same: each would take the other's Lease for its own.
+  const identity = `${config.hostname}_${instance}`;
+  const progress: Progress = { waitsFor: "its peers" };
   const troubles = createTroubleBoard(clock);
   let giteaAnsweredAt: number | undefined;
+  const pages = stack.use(
+    await openPages({
+      listen: config.healthListen,
+      progress,
+      troubles,
+      giteaAnsweredAt: () => giteaAnsweredAt,
+      clock,
+    }),
+  );
   const gitea = createRunnerClient({
     ...config.gitea,
     version,
@@ -86,137 +87,84 @@ export async function runController(
   stack.defer(() => {
     gitea.close();
   });
-  const { trustDomain, allowForksOnPods, keyRing, facade } = config;
-  const read = (task: Parameters<typeof readTask>[1]) => readTask({ trustDomain, allowForksOnPods }, task);
-  const queue = createAssignmentQueue({
-    connection,
-    keyRing,
-    stream,
-    subjectBase,
-    assignmentOf: async (compressed) => {
-      const reading = read(await decompressTask(compressed));
-      if (!reading.ok) throw new Error(describeFailure(reading.failure));
-      return reading.assignment;
-    },
-    randomBytes,
-    clock,
-  });
-  const bucket = createKeyValue({ link: connection, bucket: stateBucket(stream) });
-  const instance = randomUUID();
-  const recordLog = log.child({ component: "record" });
-  const events = createEventLog({
-    link: connection,
-    stream: eventStream(stream),
-    subject: (id) => eventSubject(subjectBase, id),
-    controller: config.hostname,
-    instance,
+  const inCluster = config.lease !== undefined || config.kubernetes !== undefined;
+  const kubernetes = inCluster ? await open.openKubernetes(signal) : undefined;
+  stack.defer(() => kubernetes?.close());
+  const backends = await open.openBackends(config, {
+    ...(kubernetes === undefined ? {} : { kubernetes }),
     clock,
     random,
-    log: log.child({ component: "events" }),
+    log: log.child({ component: "backend" }),
   });
-  // Until everything that tells of something has ended.
-  const telling = new AbortController();
-  const told = events.run(telling.signal);
-  stack.defer(async () => {
-    telling.abort(new Error("the controller ends"));
-    await told;
-  });
-  const opened = await openBackends(config, { clock, random, log: log.child({ component: "backend" }) });
-  const core = createCore(
-    { owner: config.gitea.uuid, keyRing, facade, vmLabel: config.vmLabel, times: config.times },
-    {
-      gitea,
-      queue,
-      records: createRecordStore({ bucket, writerId: instance, log: recordLog }),
-      reports: createReportStore({
-        bucket,
-        keyRing,
-        randomBytes,
-        partBytes: reportPartBytes(connection.nats.info?.max_payload ?? Infinity),
-      }),
-      events,
-      backends: opened,
-      read,
-      compress: compressTask,
-      decompress: decompressTask,
-      newNonce: () => randomBytes(16).toString("hex"),
-      countRefusal: (kind) => metrics.callerRefused(kind),
-      // Without one no handshake with us succeeds.
-      canHear: () => svidProblem() === undefined,
-      troubles,
-      clock,
-      random,
-      log,
-    },
-  );
-  const metrics = createMetrics({
-    ...core.figures,
-    refusals: [...peerRefusals, ...callRefusals],
-    facadeSessions: () => tls.sessions(),
-    events: () => events.figures(),
-    natsConnected: () => connection.connected(),
-    giteaSilenceSeconds: () =>
-      giteaAnsweredAt === undefined ? undefined : (clock.now() - giteaAnsweredAt) / 1000,
-  });
-  await core.recover(signal);
 
-  const tls: TlsServer = stack.use(
-    createTlsServer({
-      source,
-      clock,
-      onRefused: core.onRefusedConnection,
-      limits: sessionLimits(opened.reduce((sum, { capacity: slots }) => sum + slots, 0)),
-    }),
-  );
-  tls.server.on(
-    "request",
-    createFacadeHandler({
-      ...core.facade,
-      peerOf: (session) => tls.peerOf(session),
-      endSoon: (session) => {
-        tls.endSoon(session);
-      },
-    }),
-  );
-  const { host, port } = facade.listen;
-  await tls.listen({ port, ...(host === undefined ? {} : { host }) });
-  log.child({ component: "facade" }).info({ port, spiffeId: facade.spiffeId }, "facade listens");
-
-  stack.use(
-    await serveHealth({
-      alive: core.alive,
-      well: [
-        {
-          name: "nats",
-          problem: () => (connection.connected() ? undefined : "it is not connected"),
-        },
-        ...core.well,
-        ...troubleChecks(troubles),
-      ],
-      ready: [{ name: "svid", problem: svidProblem }],
-      metrics: () => metrics.render(),
-      listen: config.healthListen,
-    }),
-  );
-  const kinds = config.backends.map(({ kind }) => kind);
-  log.info({ component: "main", backends: kinds, version }, "runner started");
-  await runTasks([...core.leaderTasks, ...core.relayTasks], signal);
-}
-
-/** All executors may be of one job, and each may dial anew a few times before its old sessions are gone. */
-function sessionLimits(places: number) {
-  return {
-    sessions: Math.max(defaultTlsLimits.sessions, 16 * places),
-    sessionsPerPeer: Math.max(defaultTlsLimits.sessionsPerPeer, 4 * places),
-    connections: Math.max(defaultTlsLimits.connections, 32 * places),
-  };
-}
-
-function problemOf(check: () => unknown): string | undefined {
-  try {
-    check();
-    return undefined;
-  } catch (error) {
-    return error instanceof Error ? error.message : "unknown error";
+  if (kubernetes !== undefined) {
+    progress.waitsFor = "the API server";
+    await checkRights(config, { kubernetes, ...basics }, signal);
   }
+  progress.waitsFor = "NATS";
+  const { stream: _stream, subjectBase: _base, caFile, ...server } = config.nats;
+  const connection = await connectNats(
+    { ...server, ...(caFile === undefined ? {} : { caFile }), clock, log: log.child({ component: "queue" }) },
+    signal,
+  );
+  stack.defer(() => connection.close());
+  progress.connection = connection;
+  progress.waitsFor = "its streams in NATS";
+  await prepareStreams(config, { connection, ...basics }, signal);
+  progress.waitsFor = "an identity of its own";
+  const source = stack.use(await openOwnIdentity(config, basics, signal));
+  progress.source = source;
+  progress.waitsFor = undefined;
+
+  const { trustDomain, allowForksOnPods, keyRing, facade, vmLabel, times } = config;
+  const read: CorePorts["read"] = (task) => readTask({ trustDomain, allowForksOnPods }, task);
+  const { leaderKey, ...stores } = openStores(config, {
+    connection,
+    instance,
+    identity,
+    read,
+    ...basics,
+  });
+  const events = stack.use(openHistory(config, { connection, instance, ...basics }));
+  progress.events = events;
+
+  const work = async (leadership: Leadership) => {
+    const core = createCore(
+      { owner: config.gitea.uuid, keyRing, facade, vmLabel, times },
+      {
+        gitea,
+        ...stores,
+        events,
+        backends,
+        read,
+        compress: compressTask,
+        decompress: decompressTask,
+        newNonce: () => randomBytes(16).toString("hex"),
+        countRefusal: (kind) => {
+          pages.callerRefused(kind);
+        },
+        // Without one no handshake with us succeeds.
+        canHear: () => svidProblem(progress) === undefined,
+        mustLead: () => {
+          mustLead(leadership);
+        },
+        troubles,
+        ...basics,
+      },
+    );
+    progress.reign = { leadership, core };
+    const listen = async (abort: AbortSignal) => {
+      // Closed after the Lease is released: executors can report until the next one serves them.
+      const tls = stack.use(await openFacade({ config, core, source, ...basics }, abort));
+      progress.reign = { leadership, core, tls };
+      return tls;
+    };
+    await serveAsLeader({ core, leaderKey, openFacade: listen, ...basics }, leadership, signal);
+  };
+  const kinds = backends.map(({ backend }) => backend.kind);
+  log.info({ component: "main", backends: kinds, version, identity }, "runner is ready to lead");
+  const lifecycle = { clock, steady, random, log: log.child({ component: "lifecycle" }) };
+  const lease =
+    kubernetes && config.lease && createLeasePort({ api: kubernetes, name: leaseName, ...config.lease });
+  await takeTurns({ lease, leaderKey, identity, times: config.leaseTimes, ...lifecycle }, work, signal);
 }

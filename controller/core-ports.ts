@@ -54,6 +54,8 @@ export type CorePorts = {
   readonly countRefusal: (kind: string) => void;
   /** Whether executors can reach the facade at all: while they cannot, nobody's silence counts. They can, unless given. */
   readonly canHear?: () => boolean;
+  /** Throws if this process leads no more; called right before whatever only a leader may do. It leads, unless given. */
+  readonly mustLead?: () => void;
   /** Shown by health and metrics. */
   readonly troubles: TroubleBoard;
   readonly clock: Clock;

@@ -16,6 +16,7 @@ export type CoreSchedulerOptions = {
   readonly lanes: readonly Lane[];
   readonly gitea: GiteaCalls;
   readonly counts: Counts;
+  readonly mustLead: () => void;
 };
 
 /** Puts the scheduler together, for the backends of all lanes. */
@@ -26,6 +27,7 @@ export function putSchedulerTogether({
   lanes,
   gitea,
   counts,
+  mustLead,
 }: CoreSchedulerOptions): Scheduler {
   const { queue, backends, clock, random } = ports;
   const log = ports.log.child({ component: "scheduler" });
@@ -54,6 +56,7 @@ export function putSchedulerTogether({
     }),
     heldUp,
     onFetchLost: counts.fetchLost,
+    mustLead,
     labelsFor: (open) => declaredLabels(open, vmLabel),
     loads: () => lanes.map((lane, index) => ({ ...lane.load(), backlog: backends[index]?.backlog ?? 0 })),
     loadsChanged: (signal) => assignments.changed(signal),

@@ -1,4 +1,5 @@
 import { taskIdOf } from "./assignment/assignment.ts";
+import { backendKinds } from "./assignment/backend-kind.ts";
 import { executorEnvironment } from "./assignment/executor-environment.ts";
 import { executorName } from "./assignment/executor-metadata.ts";
 import { failureFor, failureRows } from "./assignment/failure.ts";
@@ -11,12 +12,11 @@ import type { CorePorts, CoreSettings } from "./core-ports.ts";
 import { putSchedulerTogether } from "./core-scheduler.ts";
 import type { FacadeHandlerOptions } from "./facade/handler.ts";
 import { createRefusalLog, type RefusedConnection } from "./facade/refusal-log.ts";
-import { backendChecks } from "./health/backend-checks.ts";
+import { backendChecks, unservedChecks } from "./health/backend-checks.ts";
 import type { Check } from "./health/health-server.ts";
 import type { MetricSources } from "./health/metrics.ts";
 import { createNoticeRecords } from "./health/notice-records.ts";
 import { noticeRefusedCall, noticeUnknownKey } from "./health/notice-troubles.ts";
-import { countTroubles } from "./health/troubles.ts";
 import { signCapability } from "./identity/capability.ts";
 import { createAssignments, type Assignments } from "./lifecycle/assignments.ts";
 import { createCompareRecords } from "./lifecycle/compare-records.ts";
@@ -30,8 +30,18 @@ import { isOutage } from "./outage.ts";
 import { createKeyedQueue } from "./platform/keyed-queue.ts";
 import { persist } from "./platform/persist.ts";
 import type { Task } from "./platform/task-group.ts";
+import { backendOfLeader, giteaOfLeader, queueOfLeader } from "./only-leader.ts";
 import { eventOfChange } from "./tell-change.ts";
 import { createTellWork } from "./tell-work.ts";
+
+/**
+ * A task that ends when this process leads no more. `serving` is aborted when it is to do nothing for anybody any more:
+ * until then a task that Gitea has handed out is tried to be stored.
+ */
+export type LeaderTask = {
+  readonly name: string;
+  run(leading: AbortSignal, serving?: AbortSignal): Promise<void>;
+};
 
 /** The controller without its connections and servers. */
 export type Core = {
@@ -46,22 +56,24 @@ export type Core = {
   readonly facade: Omit<FacadeHandlerOptions, "peerOf" | "endSoon">;
   readonly onRefusedConnection: (refused: RefusedConnection) => void;
   /** For one controller at a time: they fetch, create, delete and give verdicts. They run until they are aborted. */
-  readonly leaderTasks: readonly Task[];
+  readonly leaderTasks: readonly LeaderTask[];
   /** What goes on beside the facade until another controller leads: they speak for unclaimed tasks. */
   readonly relayTasks: readonly Task[];
   /** Each loop makes progress. */
   readonly alive: readonly Check[];
   /** Nothing is wrong with a backend that an operator should look at. */
   readonly well: readonly Check[];
-  readonly figures: Pick<
-    MetricSources,
-    "backends" | "phases" | "troubles" | "failures" | "lostAttempts" | "lostFetches"
-  >;
+  readonly figures: Pick<MetricSources, "backends" | "phases" | "failures" | "lostAttempts" | "lostFetches">;
 };
 
 /** Puts the controller's parts together. It does nothing by itself, and all that it does goes through the ports. */
 export function createCore(settings: CoreSettings, ports: CorePorts): Core {
-  const { queue, records, reports, backends, troubles, clock, random } = ports;
+  const { records, reports, troubles, clock, random, mustLead = () => undefined } = ports;
+  const queue = queueOfLeader(ports.queue, mustLead);
+  const backends = ports.backends.map((one) => ({
+    ...one,
+    backend: backendOfLeader(one.backend, mustLead),
+  }));
   const { keyRing, times } = settings;
   const lifecycleLog = ports.log.child({ component: "lifecycle" });
   const counts = createCounts();
@@ -72,6 +84,7 @@ export function createCore(settings: CoreSettings, ports: CorePorts): Core {
       remove: async (id, signal) => void (await records.remove(id, undefined, signal)),
     },
     clock,
+    mustLead,
     onChange: (change) => {
       const told = eventOfChange(change);
       ports.events.publish(told);
@@ -90,6 +103,7 @@ export function createCore(settings: CoreSettings, ports: CorePorts): Core {
     registration.answered(fault);
   });
   const gitea = giteaCalls({ gitea: watchedGitea, clock });
+  const asLeader = giteaCalls({ gitea: giteaOfLeader(watchedGitea, mustLead), clock });
   const logLanes = createKeyedQueue();
   /** A message that can never be read, of a task that nobody else speaks for. */
   const onUnreadable = async (
@@ -99,7 +113,7 @@ export function createCore(settings: CoreSettings, ports: CorePorts): Core {
     const taskId = taskIdOf(assignmentId);
     if (taskId === undefined || (await gitea.beat(taskId, signal)) !== "running") return;
     const failure = failureFor("queue_lost", `its message cannot be read: ${reason}`);
-    await gitea.reportEnd({ taskId, result: "failure", reason: failureRows(failure), steps: [] }, signal);
+    await asLeader.reportEnd({ taskId, result: "failure", reason: failureRows(failure), steps: [] }, signal);
     counts.failed(failure);
     lifecycleLog.error({ assignment: assignmentId, reason }, "task failed, its message cannot be read");
   };
@@ -112,11 +126,15 @@ export function createCore(settings: CoreSettings, ports: CorePorts): Core {
       timeoutMs,
       assignments,
       queue,
-      gitea,
+      // A beat is for whoever holds the task, rows are for a leader.
+      gitea: { ...asLeader, beat: gitea.beat },
       logLanes,
       hearing,
       registration,
-      removeReports: (id, signal) => reports.remove(id, signal),
+      removeReports: async (id, signal) => {
+        mustLead();
+        await reports.remove(id, signal);
+      },
       executorRequest: (record) => executorRequest(settings, record),
       newNonce: ports.newNonce,
       onUnknownKey: (_kind, id) => {
@@ -147,7 +165,9 @@ export function createCore(settings: CoreSettings, ports: CorePorts): Core {
     assignments,
     reports,
     sendReport: gitea.sendReport,
-    reportEnd: gitea.reportEnd,
+    reportEnd: asLeader.reportEnd,
+    commandFor: (kind, executor, reason) =>
+      lanes.find((lane) => lane.kind === kind)?.backend.commandFor?.(executor, reason),
     logLanes,
     markTerminal,
     times,
@@ -201,6 +221,7 @@ export function createCore(settings: CoreSettings, ports: CorePorts): Core {
     lanes,
     gitea,
     counts,
+    mustLead,
   });
 
   const facadeLog = ports.log.child({ component: "facade" });
@@ -211,9 +232,24 @@ export function createCore(settings: CoreSettings, ports: CorePorts): Core {
     const around = { records: listedRecords, backends: lanes, queue, assignments };
     const recovered = await recover({ ...around, onUnreadable, onSealed, times, clock, log }, signal);
     compareStream.scanned(recovered.scannedTo);
-    const isKept = (id: string, key: string) => recovered.unreadable.has(id) || isNamed(assignments, id, key);
+    const isKept = (id: string, key: string) => {
+      // Another leader may have stored one of which nobody here knows.
+      mustLead();
+      return recovered.unreadable.has(id) || isNamed(assignments, id, key);
+    };
     await reports.sweep(isKept, signal);
     recoveredAt = clock.now();
+    tellUnserved();
+  };
+  const unserved = backendKinds.filter((kind) => lanes.every((lane) => lane.kind !== kind));
+  const liveOf = (kind: string) =>
+    assignments.all().filter(({ record }) => record.assignment.backend === kind).length;
+  const tellUnserved = () => {
+    for (const backend of unserved) {
+      const live = liveOf(backend);
+      if (live > 0)
+        lifecycleLog.warn({ backend, live }, "assignments of a backend that COMPONENTS does not select");
+    }
   };
   const backendStates = () =>
     lanes.map((lane, index) => stateOf(lane, backends[index], recoveredAt, clock.now()));
@@ -245,7 +281,7 @@ export function createCore(settings: CoreSettings, ports: CorePorts): Core {
     },
     onRefusedConnection: refusals.connection,
     leaderTasks: [
-      { name: "scheduler", run: (signal) => scheduler.run(signal) },
+      { name: "scheduler", run: (leading, serving) => scheduler.run(leading, serving) },
       ...lanes.flatMap(({ leaderTasks }) => leaderTasks),
       { name: "ends", run: (signal) => ends.run(signal) },
       { name: "stream comparison", run: (signal) => compareStream.run(signal) },
@@ -258,10 +294,13 @@ export function createCore(settings: CoreSettings, ports: CorePorts): Core {
       name: `${kind} reconciler`,
       problem: () => overdue(reconciler.passedAt(), clock.now()),
     })),
-    well: backendChecks(
-      lanes.map(({ kind }) => kind),
-      backendStates,
-    ),
+    well: [
+      ...backendChecks(
+        lanes.map(({ kind }) => kind),
+        backendStates,
+      ),
+      ...unservedChecks(unserved, liveOf),
+    ],
     figures: {
       ...counts.figures,
       backends: backendStates,
@@ -271,7 +310,6 @@ export function createCore(settings: CoreSettings, ports: CorePorts): Core {
           phaseNames.map((name) => [name, phases.filter((one) => one === name).length]),
         );
       },
-      troubles: () => countTroubles(troubles),
     },
   };
 }

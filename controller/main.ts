@@ -1,7 +1,9 @@
 import { readConfig } from "./config.ts";
 import { runController } from "./controller.ts";
+import { openBackends } from "./open-backends.ts";
+import { openKubernetes } from "./open-kubernetes.ts";
 import { systemRandom } from "./platform/backoff.ts";
-import { systemClock } from "./platform/clock.ts";
+import { systemClock, systemSteadyClock } from "./platform/clock.ts";
 import { describeError } from "./platform/errors.ts";
 import { createLogger } from "./platform/logger.ts";
 import { isAbortOf } from "./platform/signal.ts";
@@ -27,7 +29,17 @@ process.on("warning", ({ name, message }) => {
 try {
   const config = readConfig(process.env);
   log = createLogger(config.logLevel);
-  await runController(config, { clock: systemClock, random: systemRandom, log }, stop.signal);
+  const world = { clock: systemClock, steady: systemSteadyClock, random: systemRandom };
+  await runController(
+    config,
+    {
+      ...world,
+      log,
+      openKubernetes: (signal) => openKubernetes(process.env, systemClock, signal),
+      openBackends,
+    },
+    stop.signal,
+  );
 } catch (error) {
   if (!isAbortOf(stop.signal, error)) {
     log.error({ component: "main", error: describeError(error) }, "runner stopped");

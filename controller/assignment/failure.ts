@@ -15,6 +15,8 @@ export type Failure = {
 export type FailureContext = {
   /** The name of the executor, for the one who wants to look at it or its events. */
   readonly executor?: string;
+  /** For whoever can fix it: shows or reproduces what was seen. */
+  readonly command?: string;
   /** The values of `runs-on` that may be written here, told where the labels are at fault. */
   readonly offered?: string;
 };
@@ -48,7 +50,8 @@ export function describeFailure({ reason, evidence, last }: Failure): string {
 }
 
 /**
- * The rows that end the job's log in Gitea: what happened and what was seen of it, who can fix it, what to do. The
+ * The rows that end the job's log in Gitea: what happened and what was seen of it, who can fix it, what to do, and a
+ * command that shows it where there is one. The
  * evidence stands at the end of its row, so that nothing in it can pass for our own words, and no row begins with
  * it, so that Gitea takes none for a command to its log view.
  */
@@ -62,10 +65,12 @@ export function failureRows(failure: Failure, context: FailureContext = {}): rea
     reason === "labels" && context.offered !== undefined
       ? ` Offered: runs-on: ${tidyEvidence(context.offered)}.`
       : "";
+  const reproduce = context.command === undefined ? [] : [`To reproduce it: ${context.command}`];
   return [
     `${opening(failureKind(reason))}: ${sentenceOf(failure)}.${seen === "" ? "" : ` Seen: ${seen}`}`,
     `Who can fix it: ${people[fixerOf(failure)]}. Reason: ${reason}${detail}.${executor}`,
     `What to do: ${advice}.${offered}`,
+    ...reproduce,
   ];
 }
 

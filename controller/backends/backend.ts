@@ -64,8 +64,13 @@ export type Backend = {
   kill(name: string, reason: string, signal: AbortSignal): Promise<void>;
   /** Removes it with all that it left, ending it first if it must. An executor that is gone is no error. */
   delete(name: string, signal: AbortSignal): Promise<void>;
-  /** Calls the listener whenever an executor may have changed its state; returns how to stop that. */
-  onChange(listener: () => void): () => void;
+  /**
+   * Calls the listener whenever an executor may have changed its state, with its name; without one, any may have.
+   * Returns how to stop that.
+   */
+  onChange(listener: (name?: string) => void): () => void;
+  /** A command with which an operator sees for himself why this executor failed, where the backend has one. */
+  commandFor?(name: string, reason: FailureReason): string;
 };
 
 /**

@@ -8,8 +8,8 @@ export type PodConfig = {
   readonly entries: EntrySettings;
 };
 
-/** What Kubernetes' Lease needs to know of this process. */
-export type LeaseConfig = { readonly namespace: string; readonly identity: string };
+/** Where the Lease is by which the controllers take turns. */
+export type LeaseConfig = { readonly namespace: string };
 
 /** Undefined where no Pods are made; all that is needed is known to be there. */
 export function podConfig(variables: Variables): PodConfig | undefined {
@@ -44,6 +44,6 @@ export function podConfig(variables: Variables): PodConfig | undefined {
 
 /** Undefined where executors are processes of this machine: there the state folder says who leads. */
 export function leaseConfig(variables: Variables, locally: boolean): LeaseConfig | undefined {
-  const { CONTROLLER_NAMESPACE: namespace, HOSTNAME: identity } = variables;
-  return locally || namespace === undefined ? undefined : { namespace, identity };
+  const { CONTROLLER_NAMESPACE: namespace } = variables;
+  return locally || namespace === undefined ? undefined : { namespace };
 }

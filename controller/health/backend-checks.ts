@@ -45,6 +45,18 @@ export function backendChecks(
   });
 }
 
+/** A line for each backend that has live records and no worker in this process. */
+export function unservedChecks(names: readonly string[], live: (name: string) => number): readonly Check[] {
+  return names.map((name) => ({
+    name: `${name} worker`,
+    problem: () => {
+      const count = live(name);
+      if (count === 0) return undefined;
+      return `COMPONENTS lacks it, and ${count} assignments of it are live: nobody speaks for them or ends them`;
+    },
+  }));
+}
+
 function silence(ms = 0): string | undefined {
   if (ms < silentAllowedMs) return undefined;
   return `its executors could not be listed for ${Math.round(ms / 1000)} s`;

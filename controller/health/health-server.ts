@@ -3,13 +3,16 @@ import { createServer, type Server, type ServerResponse } from "node:http";
 /** Says what is wrong, or undefined when nothing is. */
 export type Check = { readonly name: string; problem(): string | undefined };
 
+/** Asked for anew by each call: parts of the process come to be later than its pages. */
+export type Checks = () => readonly Check[];
+
 export type HealthOptions = {
   /** Each loop makes progress; where one does not, a restart of the process helps. */
-  readonly alive: readonly Check[];
+  readonly alive: Checks;
   /** Nothing is wrong that an operator should look at; a restart does not help. */
-  readonly well: readonly Check[];
+  readonly well: Checks;
   /** The process can serve. Outages of Gitea, NATS or the API server are none of its faults. */
-  readonly ready: readonly Check[];
+  readonly ready: Checks;
   /** For `/metrics`. */
   readonly metrics?: () => Promise<{ readonly contentType: string; readonly text: string }>;
   readonly listen: { readonly host: string | undefined; readonly port: number };
@@ -21,9 +24,9 @@ export type HealthOptions = {
  */
 export async function serveHealth(options: HealthOptions): Promise<AsyncDisposable> {
   const { alive, well, ready, metrics, listen } = options;
-  const pages = new Map([
+  const pages = new Map<string, Checks>([
     ["/livez", alive],
-    ["/healthz", [...alive, ...well]],
+    ["/healthz", () => [...alive(), ...well()]],
     ["/readyz", ready],
   ]);
   const server = createServer((request, response) => {
@@ -32,7 +35,9 @@ export async function serveHealth(options: HealthOptions): Promise<AsyncDisposab
       void scrape(metrics, response);
       return;
     }
-    const problems = pages.get(path)?.flatMap((check) => problemOf(check));
+    const problems = pages
+      .get(path)?.()
+      .flatMap((check) => problemOf(check));
     const status = problems === undefined ? 404 : problems.length > 0 ? 503 : 200;
     const body = problems === undefined ? "not found" : problems.length > 0 ? problems.join("\n") : "ok";
     response.writeHead(status, { "content-type": "text/plain; charset=utf-8" }).end(`${body}\n`);

@@ -12,6 +12,8 @@ type Counts = () => Readonly<Record<string, number>>;
 export type MetricSources = {
   /** All values that `callerRefused` is called with: those that never occurred are there, with 0. */
   readonly refusals: readonly string[];
+  /** Whether this process leads now. */
+  readonly leads: () => boolean;
   readonly facadeSessions: () => number;
   readonly backends: () => readonly BackendState[];
   /** How many assignments are in each phase. */
@@ -40,6 +42,7 @@ export function createMetrics(sources: MetricSources): Metrics {
     registers: [registry],
   });
   for (const reason of sources.refusals) refused.inc({ reason }, 0);
+  gauge("runners_leader", "Whether this process leads.", () => one(sources.leads() ? 1 : 0));
   gauge("runners_facade_sessions", "Open sessions of executors.", () => one(sources.facadeSessions()));
 
   const perBackend = (name: string, help: string, value: (state: BackendState) => number | undefined) => {

@@ -1,6 +1,7 @@
 import { sameAssignment, type Assignment } from "../assignment/assignment.ts";
 import type { AssignmentEvent } from "../assignment/event.ts";
 import { next } from "../assignment/next.ts";
+import { isForLeader } from "../assignment/who-decides.ts";
 import { isUnclaimed, queuedRecord, type AssignmentRecord } from "../assignment/record.ts";
 import type { Attempt } from "../identity/capability.ts";
 import type { Clock } from "../platform/clock.ts";
@@ -80,7 +81,8 @@ export type Assignments = {
   within<T>(id: string, work: () => Promise<T>): Promise<T>;
   /**
    * Stores what an event makes of the record; one that is ignored is no write. On a conflict the stored record is
-   * adopted and the event decided afresh. Rejects while nothing can be stored, and for an unknown id.
+   * adopted and the event decided afresh. Rejects while nothing can be stored, for an unknown id, and for what only a
+   * leader may decide if this process leads no more.
    */
   apply(id: string, event: AssignmentEvent, signal: AbortSignal): Promise<Applied>;
   /** Forgets an assignment that is over and has no executor any more. */
@@ -94,12 +96,19 @@ export type AssignmentsOptions = {
   readonly clock: Pick<Clock, "now">;
   /** Hears of each change, in order; must not throw. */
   readonly onChange?: (change: StoredChange) => void;
+  /** Throws if this process leads no more. Asked right before each write that only a leader may make. */
+  readonly mustLead?: () => void;
 };
 
 /** A conflict means another writer; more than a few in a row mean that two controllers are leading. */
 const maxConflicts = 5;
 
-export function createAssignments({ store, clock, onChange }: AssignmentsOptions): Assignments {
+export function createAssignments({
+  store,
+  clock,
+  onChange,
+  mustLead = () => undefined,
+}: AssignmentsOptions): Assignments {
   const live = new Map<string, LiveAssignment>();
   const actors = createKeyedQueue();
   const changes = createWakeup();
@@ -158,6 +167,7 @@ export function createAssignments({ store, clock, onChange }: AssignmentsOptions
       if (known === undefined) throw new Error(`${id} is not known`);
       const wanted = next(known.record, event, clock.now());
       if (!wanted.moved) return { record: known.record, ignored: wanted.because };
+      if (isForLeader(event.type)) mustLead();
       const write = await store.update(wanted.record, known.revision, signal);
       if (write.kind === "stored") {
         put(write.stored, known.compressedTask);
@@ -172,6 +182,8 @@ export function createAssignments({ store, clock, onChange }: AssignmentsOptions
   };
 
   const recreate = async (record: AssignmentRecord, signal: AbortSignal) => {
+    // Who leads now may have removed it.
+    mustLead();
     const write = await store.create(record, signal);
     return write.kind === "stored" ? write.stored : write.current;
   };
@@ -184,11 +196,13 @@ export function createAssignments({ store, clock, onChange }: AssignmentsOptions
       const { fetchedAt, sequence } = message ?? { fetchedAt: createdAt, sequence: 0 };
       const lost = queuedRecord(assignment, { fetchedAt, sequence, rowsBegun: true });
       const adopted = next(lost, { type: "executor_adopted", attempt }, clock.now());
+      mustLead();
       return enter(adopted.moved ? adopted.record : lost, "orphan_found", message?.compressedTask, signal);
     },
     keep: async (id, signal) => {
       const known = live.get(id);
       if (known === undefined) return false;
+      mustLead();
       const write = await store.create(known.record, signal);
       const stored = write.kind === "stored" ? write.stored : write.current;
       if (stored !== undefined) put(stored, known.compressedTask);
@@ -207,6 +221,7 @@ export function createAssignments({ store, clock, onChange }: AssignmentsOptions
     apply,
     remove: async (id, signal) => {
       const known = live.get(id);
+      mustLead();
       await store.remove(id, signal);
       live.delete(id);
       changes.wake();

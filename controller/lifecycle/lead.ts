@@ -20,6 +20,13 @@ export type Leadership = {
   holds(): boolean;
 };
 
+/** Throws why, if this process leads no more. */
+export function mustLead(leadership: Leadership): void {
+  if (leadership.holds()) return;
+  leadership.leading.throwIfAborted();
+  throw new LeaseLostError("the work of this leader has ended");
+}
+
 export type LeadOptions = LeaseKeeperOptions & {
   /**
    * Resolves when another leader is seen elsewhere than in the Lease; asked when it is lost. Rejects with nothing but

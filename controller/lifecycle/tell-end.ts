@@ -1,5 +1,8 @@
+import type { Assignment } from "../assignment/assignment.ts";
+import type { BackendKind } from "../assignment/backend-kind.ts";
 import { executorName } from "../assignment/executor-metadata.ts";
-import { failureFor, failureRows } from "../assignment/failure.ts";
+import { type Failure, type FailureContext, failureFor, failureRows } from "../assignment/failure.ts";
+import type { FailureReason } from "../assignment/failure-reasons.ts";
 import type {
   AssignmentRecord,
   End,
@@ -33,6 +36,8 @@ export type TellEndOptions = {
     },
     signal: AbortSignal,
   ) => Promise<TaskResult | "gone">;
+  /** Shows or reproduces why an executor failed; undefined where there is no such command. */
+  readonly commandFor: (backend: BackendKind, executor: string, reason: FailureReason) => string | undefined;
   /** One lane for each assignment's calls to Gitea's UpdateLog. */
   readonly logLanes: Pick<KeyedQueue, "run">;
   readonly log: Logger;
@@ -52,6 +57,7 @@ export function createTellEnd({
   reports,
   sendReport,
   reportEnd,
+  commandFor,
   logLanes,
   log,
 }: TellEndOptions) {
@@ -76,13 +82,24 @@ export function createTellEnd({
     { result, failure }: Extract<End, { readonly by: "controller" }>,
     signal: AbortSignal,
   ) => {
-    const executor = attempt === undefined ? {} : { executor: executorName(assignment, attempt) };
-    const reason = failure === undefined ? [] : failureRows(failure, executor);
+    const executor = attempt === undefined ? undefined : executorName(assignment, attempt);
+    const reason =
+      failure === undefined ? [] : failureRows(failure, contextOf(assignment, executor, failure));
     return logLanes.run(assignment.id, () => {
       // What waited in the lane for too long is not wanted any more.
       signal.throwIfAborted();
       return reportEnd({ taskId: assignment.taskId, result, reason, steps }, signal);
     });
+  };
+
+  const contextOf = (
+    { backend }: Assignment,
+    executor: string | undefined,
+    { reason, last }: Failure,
+  ): FailureContext => {
+    if (executor === undefined) return {};
+    const command = commandFor(backend, executor, last ?? reason);
+    return { executor, ...(command === undefined ? {} : { command }) };
   };
 
   return async (

@@ -5,6 +5,14 @@ export function isAbortOf(signal: AbortSignal, error: unknown): boolean {
   return signal.aborted && error === signal.reason;
 }
 
+/** Resolves when it is aborted. */
+export async function untilAborted(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return;
+  const { promise, resolve } = Promise.withResolvers<void>();
+  signal.addEventListener("abort", () => resolve(), { once: true });
+  await promise;
+}
+
 /** Settles as the promise does, or rejects with the signal's reason as soon as it is aborted. */
 export async function abortable<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   // Nobody hears of it any more once the signal has won.

@@ -34,6 +34,8 @@ export type SchedulerOptions = {
    * ends by itself.
    */
   readonly onFetchLost?: () => void;
+  /** Throws if this process leads no more; asked right before each fetch and declaration. */
+  readonly mustLead?: () => void;
   /** How many fetches may run at once: the capacity of all selected workers. */
   readonly capacity: number;
   readonly clock: Clock;
@@ -45,9 +47,10 @@ export type Scheduler = {
   /**
    * Rejects if Gitea does not know the registration at the start: only an operator can help then. Otherwise
    * declares, then fetches until the signal is aborted; a fetch under way and its task are finished first. A backend
-   * whose backlog is full is declared away until it is not.
+   * whose backlog is full is declared away until it is not. A task in hand is tried to be stored until `holding` is
+   * aborted, which is the signal itself unless given.
    */
-  run(signal: AbortSignal): Promise<void>;
+  run(signal: AbortSignal, holding?: AbortSignal): Promise<void>;
   /** A place became free: Gitea is asked to look even if nothing new came. */
   lookAgain(): void;
   /** When Gitea last answered, in milliseconds since the epoch; undefined before the first answer. */
@@ -62,7 +65,7 @@ const idleMs = 1_000;
 const loadsTickMs = 15_000;
 
 export function createScheduler(options: SchedulerOptions): Scheduler {
-  const { gitea, take, heldUp, capacity, clock, random, log } = options;
+  const { gitea, take, heldUp, capacity, clock, random, log, mustLead = () => undefined } = options;
   const tasksVersion = createTasksVersion();
   const turns = createFetchTurns(clock);
   const gate = createFetchGate();
@@ -81,6 +84,7 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
     const labels = options.labelsFor(backends);
     for (let failures = 1; !signal.aborted; failures++) {
       try {
+        mustLead();
         await gitea.declare(labels, signal);
         answeredAt = clock.now();
         declared = backends;
@@ -127,8 +131,9 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
   };
 
   /** Resolves to whether a task came. Not given the signal: a fetch that is cut short can lose its task. */
-  const fetchOnce = async (signal: AbortSignal): Promise<boolean> => {
+  const fetchOnce = async (signal: AbortSignal, holding: AbortSignal): Promise<boolean> => {
     const { answer, epoch } = await gate.fetch(async () => {
+      mustLead();
       const next = tasksVersion.next(clock.now());
       return { answer: await fetch(next.version), epoch: next.epoch };
     }, signal);
@@ -139,11 +144,11 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
     }
     tasksVersion.lookAgain();
     turns.wake();
-    await take(answer.task, answeredAt, signal);
+    await take(answer.task, answeredAt, holding);
     return true;
   };
 
-  const fetcher = async (signal: AbortSignal) => {
+  const fetcher = async (signal: AbortSignal, holding: AbortSignal) => {
     let failures = 0;
     while (!signal.aborted) {
       if (declared.length === 0) {
@@ -153,7 +158,7 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
       }
       try {
         await heldUp.over(signal);
-        const came = await fetchOnce(signal);
+        const came = await fetchOnce(signal, holding);
         failures = 0;
         const interval = idleMs * (0.9 + 0.2 * random());
         if (!came && !signal.aborted) await ignoringAbort(turns.rest(interval, signal), signal);
@@ -167,9 +172,10 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
   };
 
   return {
-    run: async (signal) => {
+    run: async (signal, holding = signal) => {
       await declare(openBackends(options.loads()), signal);
-      await Promise.all([followLoads(signal), ...Array.from({ length: capacity }, () => fetcher(signal))]);
+      const fetchers = Array.from({ length: capacity }, () => fetcher(signal, holding));
+      await Promise.all([followLoads(signal), ...fetchers]);
     },
     lookAgain: () => {
       tasksVersion.lookAgain();

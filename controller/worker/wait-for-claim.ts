@@ -30,7 +30,8 @@ export function createWaitForClaim({ backend, assignments, waits, times, clock }
     const moved = createWakeup();
     // Of other jobs' changes no list is needed: with many jobs there is one all the time.
     let asks = true;
-    const stop = backend.onChange(() => {
+    const stop = backend.onChange((name) => {
+      if (name !== undefined && name !== executor.name) return;
       asks = true;
       moved.wake();
     });

@@ -8,6 +8,8 @@ export type GiteaSettings = Readonly<Record<string, Readonly<Record<string, stri
 export type GiteaPlace = {
   /** Everything that the server writes is below it. */
   readonly folder: string;
+  /** What it listens on, and is known by. */
+  readonly address: string;
   readonly port: number;
   readonly staticRoot: string | undefined;
   readonly secrets: GiteaSecrets;
@@ -31,13 +33,13 @@ export function newGiteaSecrets(): GiteaSecrets {
 
 /** A small server that needs nothing from outside: sqlite, no mail, no ssh, no look at the network. */
 export function giteaSettings(place: GiteaPlace): GiteaSettings {
-  const { folder, port, staticRoot, secrets } = place;
+  const { folder, address, port, staticRoot, secrets } = place;
   return {
     "": { APP_NAME: "Gitea", RUN_MODE: "prod", WORK_PATH: folder },
     server: {
-      HTTP_ADDR: "127.0.0.1",
+      HTTP_ADDR: address,
       HTTP_PORT: String(port),
-      ROOT_URL: `http://127.0.0.1:${port}/`,
+      ROOT_URL: `http://${address}:${port}/`,
       APP_DATA_PATH: join(folder, "data"),
       OFFLINE_MODE: "true",
       DISABLE_SSH: "true",

@@ -50,13 +50,13 @@ export async function placeGitea(
 /** Writes app.ini, readable for the server's user only, with the secrets of an earlier start if there was one. */
 export async function writeConfiguration(
   program: PlacedGitea,
-  port: number,
+  listen: { readonly address: string; readonly port: number },
   more: GiteaSettings,
 ): Promise<string> {
   const { work, staticRoot, user } = program;
   const secretsFile = join(work, "secrets.json");
   const secrets = (await readSecrets(secretsFile)) ?? newGiteaSecrets();
-  const settings = mergeSettings(giteaSettings({ folder: work, port, staticRoot, secrets }), more);
+  const settings = mergeSettings(giteaSettings({ folder: work, ...listen, staticRoot, secrets }), more);
   const configuration = join(work, "app.ini");
   await writeFile(secretsFile, JSON.stringify(secrets), { mode: 0o600 });
   await writeFile(configuration, formatSettings(settings), { mode: 0o600 });

@@ -19,7 +19,9 @@ export type GiteaOptions = {
   readonly folder: string;
   /** Prepared here unless given. */
   readonly peer?: GiteaPeer;
-  /** On 127.0.0.1; a free one unless given. */
+  /** 127.0.0.1 unless given. */
+  readonly address?: string;
+  /** A free one unless given. */
   readonly port?: number;
   /** Keys of app.ini that replace or complete ours. */
   readonly settings?: GiteaSettings;
@@ -50,7 +52,7 @@ const commandDeadlineMs = 60_000;
 const portAttempts = 5;
 
 /**
- * Starts Gitea on 127.0.0.1 and waits until it answers. Rejects with the end of its log when it does not start. Aborting the signal
+ * Starts Gitea, on 127.0.0.1 unless told otherwise, and waits until it answers. Rejects with the end of its log when it does not start. Aborting the signal
  * gives up the start; a server that runs is ended by `stop`.
  */
 export async function startGitea(options: GiteaOptions, signal: AbortSignal): Promise<Gitea> {
@@ -73,7 +75,8 @@ async function startOnPort(
   signal: AbortSignal,
 ): Promise<Gitea> {
   const { binary, work, user } = program;
-  const configuration = await writeConfiguration(program, options.port, options.settings ?? {});
+  const { address = "127.0.0.1", port } = options;
+  const configuration = await writeConfiguration(program, { address, port }, options.settings ?? {});
   const environment = {
     PATH: process.env["PATH"],
     LANG: "C.UTF-8",
@@ -104,7 +107,7 @@ async function startOnPort(
     logFile,
     ...user,
   });
-  const url = `http://127.0.0.1:${options.port}`;
+  const url = `http://${address}:${port}`;
   try {
     await within(startDeadlineMs, "the start of gitea", (inner) => untilHealthy(url, server, inner), signal);
   } catch (error) {
@@ -114,7 +117,7 @@ async function startOnPort(
   const stop = () => server.stop();
   return {
     url,
-    port: options.port,
+    port,
     logFile,
     pid: server.pid,
     exited: server.exited,

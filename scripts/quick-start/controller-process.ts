@@ -1,3 +1,4 @@
+import { mkdir } from "node:fs/promises";
 import path from "node:path";
 import { startServer, type ServerProcess } from "../peers/server-process.ts";
 
@@ -11,7 +12,10 @@ export type ControllerLine = {
 export type ControllerOptions = {
   /** What the controller is configured with, and nothing else of our own environment. */
   readonly environment: Readonly<Record<string, string>>;
+  /** Made unless it is there. */
   readonly folder: string;
+  /** The line that says that it stands; that it leads and serves unless given. */
+  readonly ready?: RegExp;
   /** Hears each line that it logs. */
   readonly onLine?: (line: ControllerLine) => void;
 };
@@ -26,7 +30,8 @@ export async function startController(
   options: ControllerOptions,
   signal: AbortSignal,
 ): Promise<ServerProcess> {
-  const { onLine } = options;
+  const { onLine, ready = /"msg":"runner started"/ } = options;
+  await mkdir(options.folder, { recursive: true });
   const controller = await startServer({
     name: "the controller",
     program: process.execPath,
@@ -40,7 +45,7 @@ export async function startController(
     },
   });
   try {
-    await controller.line(/"msg":"runner started"/, startDeadlineMs, signal);
+    await controller.line(ready, startDeadlineMs, signal);
     return controller;
   } catch (error) {
     await controller.stop();

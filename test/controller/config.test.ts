@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "mocha";
 import { defaultTimes } from "../../controller/assignment/times.ts";
 import { type Config, ConfigError, readConfig } from "../../controller/config.ts";
+import { defaultLeaseTimes } from "../../controller/lifecycle/lease.ts";
 import { defaultStreamTimes } from "../../controller/queue/streams.ts";
 
 const key = "k".repeat(40);
@@ -241,13 +242,17 @@ describe("the configuration", () => {
     const local = { ...always, ...forLocal, POD_BACKEND: "local", VM_BACKEND: "local" };
 
     it("is the usual ones unless it is told otherwise", () => {
-      const { times, streamTimes } = config();
-      assert.deepEqual([times, streamTimes], [defaultTimes, defaultStreamTimes]);
+      const { times, streamTimes, leaseTimes } = config();
+      assert.deepEqual(
+        [times, streamTimes, leaseTimes],
+        [defaultTimes, defaultStreamTimes, defaultLeaseTimes],
+      );
     });
 
-    it("replaces those that a test names, the ack wait of the stream among them", () => {
-      const given = { RUNNER_TIMES: '{"claimMs": 12000, "ackWaitMs": 3000}' };
-      const { times, streamTimes } = readConfig({ ...local, ...given }, readFile);
+    it("replaces those that a test names, the stream's and the Lease's among them", () => {
+      const given = { RUNNER_TIMES: '{"claimMs": 12000, "ackWaitMs": 3000, "leaseRenewMs": 9000}' };
+      const { times, streamTimes, leaseTimes } = readConfig({ ...local, ...given }, readFile);
+      assert.deepEqual(leaseTimes, { ...defaultLeaseTimes, renewDeadlineMs: 9_000 });
       assert.deepEqual(times, { ...defaultTimes, claimMs: 12_000 });
       assert.deepEqual(streamTimes, { ...defaultStreamTimes, ackWaitMs: 3_000 });
       readConfig({ ...always, ...forVms, ...forLocal, ...given, POD_BACKEND: "local" }, readFile);
@@ -265,14 +270,28 @@ describe("the configuration", () => {
         assert.equal(report, wanted);
       });
 
+    for (const lease of ['"leaseDurationMs": 10000', '"leaseRetryMs": 10000'])
+      it(`refuses ${lease}, by which two would lead or nobody would`, () => {
+        assert.match(mistakes({ RUNNER_TIMES: `{${lease}}` }, local), /^RUNNER_TIMES: leaseRetryMs must be /);
+      });
+
     it("refuses names that are none of a time", () => {
       const report = mistakes({ RUNNER_TIMES: '{"claimMs": 5, "secretMs": 5}' }, local);
-      assert.match(report, /^RUNNER_TIMES: it may name inProgressMs, .*, ackWaitMs and nothing else$/);
+      assert.match(report, /^RUNNER_TIMES: it may name inProgressMs, .*, leaseRetryMs and nothing else$/);
     });
 
-    it("refuses any in production, and without a local backend", () => {
-      const mistake = "RUNNER_TIMES: it is for tests with local executors, never with NODE_ENV=production";
+    it("refuses any in production, and in earnest without a local backend", () => {
+      const mistake = "RUNNER_TIMES: it is for tests, with local executors or with NODE_ENV=test";
       assert.equal(mistakes({ RUNNER_TIMES: "{}" }), mistake);
+      const inTests = {
+        ...always,
+        ...forPods,
+        ...forVms,
+        ...forLease,
+        RUNNER_TIMES: '{"claimMs": 5}',
+        NODE_ENV: "test",
+      };
+      assert.equal(readConfig(inTests, readFile).times.claimMs, 5);
       const inProduction = mistakes({ RUNNER_TIMES: "{}", NODE_ENV: "production" }, local);
       assert.ok(inProduction.split("; ").includes(mistake), inProduction);
       const unused = { RUNNER_TIMES: "{}", POD_BACKEND: "local", COMPONENTS: "scheduler,vm-worker" };
@@ -306,7 +325,7 @@ describe("the configuration", () => {
         assert.equal(mistakes({ [name]: undefined }), `${name} is required`);
         const local = { ...always, ...forLocal, POD_BACKEND: "local", VM_BACKEND: "local" };
         assert.equal(readConfig(local, readFile).lease, undefined);
-        assert.deepEqual(config().lease, { namespace: "gitea-runner", identity: "controller-0" });
+        assert.deepEqual(config().lease, { namespace: "gitea-runner" });
       });
 
     for (const name of Object.keys(forPods))

@@ -3,6 +3,7 @@ import { afterEach, describe, it } from "mocha";
 import { currentAttempt } from "../../controller/assignment/record.ts";
 import { runTasks } from "../../controller/platform/task-group.ts";
 import { Result } from "../../proto/gen/runner/v1/runner_pb.ts";
+import { anAssignment, aRecord } from "../support/builders.ts";
 import { type CoreUnderTest, createCoreUnderTest } from "../support/core-under-test.ts";
 
 const never = new AbortController().signal;
@@ -78,6 +79,18 @@ describe("the core between fakes", () => {
     one.model.addJob({ runsOn: ["self-hosted", "pod"] });
     await one.clock.step(60_000);
     assert.deepEqual([one.clock.pending(), one.log.lines, one.model.tasks.size], [[], [], 0]);
+  });
+
+  it("tells of assignments whose backend COMPONENTS does not select, as long as there are any", async () => {
+    const one = createCoreUnderTest();
+    const problems = () => one.core.well.flatMap((check) => check.problem() ?? []);
+    one.store.overwrite(aRecord({ assignment: anAssignment({ backend: "vm" }) }));
+    await one.core.recover(never);
+    assert.match(problems().join(), /^COMPONENTS lacks it, and 1 assignments of it are live/);
+    const told = one.log.lines.find(({ message }) => message.endsWith("COMPONENTS does not select"));
+    assert.deepEqual([told?.level, told?.fields["backend"], told?.fields["live"]], ["warn", "vm", 1]);
+    await one.core.assignments.remove(anAssignment().id, never);
+    assert.deepEqual(problems(), []);
   });
 
   it("goes on to speak for unclaimed tasks, and to serve their executors, when its leader's work has ended", async () => {

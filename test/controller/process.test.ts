@@ -1,21 +1,12 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { chmod, mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
-import { tmpdir } from "node:os";
-import path from "node:path";
-import { after, afterEach, before, describe, it } from "mocha";
-import { entryFile, serialiseEntry, socketPath } from "../../controller/backends/local/workload-entry.ts";
-import { parseSpiffeId } from "../../controller/identity/spiffe-id.ts";
+import { afterEach, describe, it } from "mocha";
+import { socketPath } from "../../controller/backends/local/workload-entry.ts";
 import { freePort } from "../../scripts/peers/free-port.ts";
-import { startWorkloadApi, type RunningWorkloadApi } from "../../scripts/workload-api/start.ts";
-import { startFakeGitea, type FakeGitea } from "../fakes/fake-gitea.ts";
 import { startControllerChild, type ControllerChild } from "../support/controller-child.ts";
-import { useNats } from "../support/nats.ts";
-
-const trustDomain = "process.example";
-const facadeId = `spiffe://${trustDomain}/controller/facade`;
-const capabilityKey = "Kq3vT8xZ1mB6nW4yP9sD2fG7hJ5kL0aQ";
+import { peersTrustDomain, useControllerPeers } from "../support/controller-peers.ts";
+import { healthPages } from "../support/health-pages.ts";
 
 /** Every line is JSON with a level, an RFC 3339 time, a message and, where it is ours, a component. */
 function assertLog(child: ControllerChild, secrets: readonly string[]): void {
@@ -31,76 +22,18 @@ function assertLog(child: ControllerChild, secrets: readonly string[]): void {
 
 describe("the controller as a process", function () {
   this.timeout(60_000);
-  const nats = useNats();
-  let folder: string;
-  let workloadFolder: string;
-  let workloadApi: RunningWorkloadApi;
-  let gitea: FakeGitea;
+  const peers = useControllerPeers();
+  const { nats } = peers;
 
-  const secretFile = async (name: string, text: string) => {
-    await writeFile(path.join(folder, name), text, { mode: 0o600 });
-    return path.join(folder, name);
-  };
-
-  before(async () => {
-    folder = await mkdtemp(path.join(tmpdir(), "process-"));
-    await chmod(folder, 0o755);
-    gitea = await startFakeGitea();
-    workloadFolder = path.join(folder, "spiffe");
-    await mkdir(workloadFolder);
-    workloadApi = await startWorkloadApi({
-      folder: workloadFolder,
-      trustDomain,
-      signal: AbortSignal.timeout(50_000),
-    });
-    await register("controller");
-  });
-  after(async () => {
-    await workloadApi.stop();
-    await gitea[Symbol.asyncDispose]();
-    await rm(folder, { recursive: true, force: true });
-  });
-
-  /** Gives the facade's identity to whoever connects to the socket of that name. */
-  const register = async (name: string) => {
-    const file = entryFile(workloadFolder, name);
-    const draft = path.join(path.dirname(file), `.${name}`);
-    await mkdir(path.dirname(file), { recursive: true });
-    await writeFile(draft, serialiseEntry({ spiffeId: parseSpiffeId(facadeId), uid: null }));
-    await rename(draft, file);
-  };
-
-  let runs = 0;
   /** All that it needs, with a stream and a state folder of its own. */
-  const environment = async (changes: Readonly<Record<string, string>> = {}) => {
-    const state = path.join(folder, `state-${++runs}`);
-    await mkdir(state);
-    const runner = gitea.addRunner();
-    const port = await freePort();
-    return {
-      GITEA_URL: gitea.url,
-      GITEA_RUNNER_UUID: runner.uuid,
-      GITEA_RUNNER_TOKEN_FILE: await secretFile("token", runner.token),
-      NATS_URL: nats.url,
-      NATS_USER: nats.user,
-      NATS_PASSWORD_FILE: nats.passwordFile,
-      NATS_STREAM: `CI_RUNNER_${runs}`,
-      NATS_SUBJECT_BASE: `ci-${runs}.assignment`,
-      TRUST_DOMAIN: trustDomain,
-      SPIFFE_ENDPOINT_SOCKET: `unix://${socketPath(workloadFolder, "controller")}`,
-      RUNNER_FACADE_LISTEN: `127.0.0.1:${port}`,
-      RUNNER_FACADE_URL: `https://127.0.0.1:${port}`,
-      RUNNER_FACADE_SPIFFE_ID: facadeId,
-      CAPABILITY_KEY_FILE: await secretFile("keys", `${capabilityKey}\n`),
-      COMPONENTS: "scheduler,pod-worker",
-      POD_BACKEND: "local",
-      LOCAL_FOLDER: state,
-      LOCAL_WORKLOAD_API_FOLDER: workloadFolder,
-      GITEA_RUNNER_BINARY: "/bin/true",
-      HEALTH_LISTEN: "127.0.0.1:0",
-      ...changes,
-    };
-  };
+  const environment = async (changes: Readonly<Record<string, string>> = {}) => ({
+    ...(await peers.environment()),
+    POD_BACKEND: "local",
+    LOCAL_FOLDER: await peers.stateFolder(),
+    LOCAL_WORKLOAD_API_FOLDER: peers.workloadFolder,
+    GITEA_RUNNER_BINARY: "/bin/true",
+    ...changes,
+  });
   const started: ControllerChild[] = [];
   const start = (...how: Parameters<typeof startControllerChild>) => {
     const child = startControllerChild(...how);
@@ -111,7 +44,7 @@ describe("the controller as a process", function () {
   afterEach(async () => {
     for (const child of started.splice(0)) await child[Symbol.asyncDispose]();
   });
-  const secrets = () => [...gitea.runners.map(({ token }) => token), nats.password, capabilityKey];
+  const secrets = () => peers.secrets();
 
   describe("B-82 with a bad configuration", () => {
     it("B-80 writes one line `runner stopped` that names every mistake, and exits with 1", async () => {
@@ -133,6 +66,22 @@ describe("the controller as a process", function () {
       assertLog(child, []);
     });
 
+    it("B-80 says so when there is no cluster in which to lead and to make Pods", async () => {
+      await using child = start({
+        ...(await peers.environment()),
+        POD_EXECUTOR_IMAGE: "registry.example/runner:1",
+        SPIRE_AGENT_ID: `spiffe://${peersTrustDomain}/agent`,
+        CONTROLLER_NAMESPACE: "ci",
+        HOSTNAME: "controller-a",
+      });
+      assert.equal(await child.exited, 1);
+      assert.match(
+        child.lines().at(-1)?.error ?? "",
+        /KUBECONFIG and KUBERNETES_SERVICE_HOST: one is needed/,
+      );
+      assertLog(child, secrets());
+    });
+
     it("never shows a secret that stands where it does not belong", async () => {
       const planted = "zq7Pw3xK9vB2mJ4tR8hN6dL5";
       const all = await environment();
@@ -145,15 +94,25 @@ describe("the controller as a process", function () {
   });
 
   describe("without its peers", () => {
-    it("waits loudly for NATS, and stops cleanly at SIGTERM meanwhile", async () => {
+    it("waits loudly for NATS, alive all the time, and stops cleanly at SIGTERM meanwhile", async () => {
       const password = "nats-password-zq7Pw3";
+      const health = `127.0.0.1:${await freePort()}`;
       await using child = start(
         await environment({
+          HEALTH_LISTEN: health,
           NATS_URL: `nats://127.0.0.1:${await freePort()}`,
-          NATS_PASSWORD_FILE: await secretFile("wrong", password),
+          NATS_PASSWORD_FILE: await peers.secretFile("wrong", password),
         }),
       );
       assert.equal((await child.line("nats is not reachable, waiting for it")).level, "warn");
+      const pages = healthPages({ HEALTH_LISTEN: health });
+      assert.deepEqual(await pages.page("livez"), { status: 200, text: "ok\n" });
+      assert.deepEqual(await pages.page("readyz"), { status: 503, text: "svid: there was none yet\n" });
+      assert.equal(
+        (await pages.page("healthz")).text,
+        "start: it waits for NATS\nnats: it is not connected\n",
+      );
+      assert.equal(await pages.metric("runners_leader"), 0);
       child.signal("SIGTERM");
       assert.equal(await child.exited, 0);
       assertLog(child, [...secrets(), password]);
@@ -161,13 +120,13 @@ describe("the controller as a process", function () {
     });
 
     it("waits loudly for its identity, and recovers with NATS away in between", async () => {
-      const socket = `unix://${socketPath(workloadFolder, "late")}`;
+      const socket = `unix://${socketPath(peers.workloadFolder, "late")}`;
       await using child = start(await environment({ SPIFFE_ENDPOINT_SOCKET: socket }));
       await child.line("no new x509-svid");
       await nats.stop();
       await child.line("nats connection lost, reconnecting");
-      await register("late");
-      const failed = await child.line("recovering failed, trying again");
+      await peers.register("late");
+      const failed = await child.line("writing the key leader failed, trying again");
       assert.equal(failed.component, "lifecycle");
       await nats.start();
       await child.line("runner started");
@@ -189,14 +148,14 @@ describe("the controller as a process", function () {
 
     it("B-25 goes on while Gitea answers errors at the start, and then declares what its components offer", async () => {
       const text = "rpc error: code = Internal desc = update runner: locked";
-      gitea.next("Declare", { kind: "error", text });
+      peers.gitea.next("Declare", { kind: "error", text });
       const changes = { COMPONENTS: "scheduler,vm-worker", VM_BACKEND: "local", VM_RUNNER_LABEL: "vm-dev" };
       const all = await environment(changes);
       await using child = start(all);
       const line = await child.line("scheduler error");
       assert.deepEqual([line.level, line.component], ["error", "scheduler"]);
       await child.line("declared to gitea");
-      const runner = gitea.runners.find(({ uuid }) => uuid === all.GITEA_RUNNER_UUID);
+      const runner = peers.gitea.runners.find(({ uuid }) => uuid === all.GITEA_RUNNER_UUID);
       assert.deepEqual(runner?.labels, ["self-hosted", "vm-dev"]);
       child.signal("SIGTERM");
       assert.equal(await child.exited, 0);
@@ -205,22 +164,25 @@ describe("the controller as a process", function () {
 
   it("B-81 stops cleanly at SIGTERM, after a fetch under way has ended and its task is stored", async () => {
     const answer = Promise.withResolvers<void>();
-    const earlier = gitea.calls.length;
-    gitea.next("FetchTask", { kind: "slow", until: answer.promise });
+    const earlier = peers.gitea.calls.length;
+    peers.gitea.next("FetchTask", { kind: "slow", until: answer.promise });
     await using child = start(await environment({ POD_CAPACITY: "1" }));
-    const job = gitea.addJob({
+    const job = peers.gitea.addJob({
       runsOn: ["self-hosted", "pod"],
       secrets: { DEPLOY_KEY: "zq7Pw3xK9v" },
     });
     await child.line("declared to gitea");
-    while (gitea.calls.slice(earlier).every(({ method }) => method !== "FetchTask"))
-      await gitea.called("FetchTask", gitea.calls.filter(({ method }) => method === "FetchTask").length + 1);
+    while (peers.gitea.calls.slice(earlier).every(({ method }) => method !== "FetchTask"))
+      await peers.gitea.called(
+        "FetchTask",
+        peers.gitea.calls.filter(({ method }) => method === "FetchTask").length + 1,
+      );
     child.signal("SIGTERM");
     answer.resolve();
     assert.equal(await child.exited, 0);
     assert.ok(job.task !== undefined);
     assert.equal((await child.line("task stored"))["assignment"], `gitea-task-${job.task.id}`);
-    const fetches = gitea.calls.slice(earlier).filter(({ method }) => method === "FetchTask");
+    const fetches = peers.gitea.calls.slice(earlier).filter(({ method }) => method === "FetchTask");
     assert.equal(fetches.length, 1);
     assertLog(child, [...secrets(), "zq7Pw3xK9v", "task-token"]);
   });
@@ -235,9 +197,9 @@ describe("the controller as a process", function () {
       return [answer.status, await answer.text()] as const;
     };
     assert.deepEqual(await ask("/healthz"), [200, "ok\n"]);
-    const runner = gitea.runners.find(({ uuid }) => uuid === all.GITEA_RUNNER_UUID);
+    const runner = peers.gitea.runners.find(({ uuid }) => uuid === all.GITEA_RUNNER_UUID);
     assert.ok(runner !== undefined);
-    gitea.removeRunner(runner);
+    peers.gitea.removeRunner(runner);
     await child.line("scheduler error");
     const [status, text] = await ask("/healthz");
     assert.equal(status, 503);

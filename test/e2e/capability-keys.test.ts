@@ -6,7 +6,8 @@ import { after, before, describe, it } from "mocha";
 import { newCapabilityKey } from "../../scripts/quick-start/secrets.ts";
 import { eventually } from "../support/eventually.ts";
 import { healthPages } from "../support/health-pages.ts";
-import { type PushedRun, usePlatform } from "../support/platform.ts";
+import { usePlatform } from "../support/platform.ts";
+import type { PushedRun } from "../support/push-run.ts";
 
 /** In place of five minutes. */
 const silenceMs = 10_000;

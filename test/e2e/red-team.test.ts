@@ -16,7 +16,8 @@ import { createWorkloadClient } from "../../controller/spiffe/workload-client.ts
 import { openX509Source } from "../../controller/spiffe/x509-source.ts";
 import { Result, type RunnerService } from "../../proto/gen/runner/v1/runner_pb.ts";
 import { createRecordingLogger } from "../fakes/recording-logger.ts";
-import { type PushedRun, usePlatform } from "../support/platform.ts";
+import { usePlatform } from "../support/platform.ts";
+import type { PushedRun } from "../support/push-run.ts";
 import { type Credentials, stealCredentials } from "../support/steal-credentials.ts";
 
 /** What a hostile job does to everything around it. Each line that it prints is one thing that it got. */

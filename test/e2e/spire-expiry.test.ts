@@ -8,7 +8,8 @@ import { eventually } from "../support/eventually.ts";
 import type { ExecutorSeen } from "../support/executors.ts";
 import { healthPages } from "../support/health-pages.ts";
 import { type HeldSession, holdSession } from "../support/held-session.ts";
-import { type PushedRun, usePlatform } from "../support/platform.ts";
+import { usePlatform } from "../support/platform.ts";
+import type { PushedRun } from "../support/push-run.ts";
 import { usePrintingJobs } from "../support/printing-jobs.ts";
 import { spireOf } from "../support/real-spire.ts";
 

@@ -9,7 +9,8 @@ import {
 import { facadeId, trustDomain } from "../../scripts/quick-start/identities.ts";
 import { canGiveUids } from "../controller/backends/local/if-root.ts";
 import { eventually } from "../support/eventually.ts";
-import { type PushedRun, usePlatform } from "../support/platform.ts";
+import { usePlatform } from "../support/platform.ts";
+import type { PushedRun } from "../support/push-run.ts";
 import { usePrintingJobs } from "../support/printing-jobs.ts";
 import { issuerOf, spireOf } from "../support/real-spire.ts";
 import { runAs } from "../support/run-as.ts";

@@ -34,7 +34,7 @@ type Stored = {
 /** What is there, whoever looks: pass it to a second backend and that one is the first after a restart. */
 export type FakeBackendWorld = {
   readonly stored: Map<string, Stored>;
-  readonly listeners: Set<() => void>;
+  readonly listeners: Set<(name?: string) => void>;
 };
 
 export function createFakeBackendWorld(): FakeBackendWorld {
@@ -99,15 +99,15 @@ export function createFakeBackend(options: FakeBackendOptions = {}): FakeBackend
   const failures: { method: BackendMethod; error: Error; done: boolean }[] = [];
   const holds = new Map<BackendMethod, Promise<void>>();
 
-  const changed = () => {
-    for (const listener of listeners) listener();
+  const changed = (name: string) => {
+    for (const listener of listeners) listener(name);
   };
   const moved = (name: string, state: ExecutorState) => {
     const found = stored.get(name);
     if (found === undefined) throw new Error(`the fake backend has no executor ${name}`);
     if (found.state.phase === "ended") return;
     found.state = state;
-    changed();
+    changed(name);
   };
   const isMine = (found: Stored) => found.labels[ownerLabel] === owner && found.labels[backendLabel] === kind;
   /** Ours under that name; undefined if it is gone. */
@@ -162,7 +162,7 @@ export function createFakeBackend(options: FakeBackendOptions = {}): FakeBackend
     if (there === undefined) {
       const executor = seen(name, wanted);
       stored.set(name, wanted);
-      changed();
+      changed(name);
       return executor;
     }
     const { [terminalLabel]: _, ...labels } = there.labels;
@@ -217,10 +217,10 @@ export function createFakeBackend(options: FakeBackendOptions = {}): FakeBackend
       call({ method: "delete", name }, signal, () => {
         if (mine(name) === undefined) return;
         stored.delete(name);
-        changed();
+        changed(name);
       }),
     onChange: (listener) => {
-      const own = () => listener();
+      const own = (name?: string) => listener(name);
       listeners.add(own);
       return () => listeners.delete(own);
     },
@@ -239,14 +239,14 @@ export function createFakeBackend(options: FakeBackendOptions = {}): FakeBackend
       moved(name, { phase: "ended", reason, ...(cause === undefined ? {} : { cause }) }),
     wait: (name, waiting) => moved(name, { phase: "starting", waiting }),
     vanish: (name) => {
-      if (stored.delete(name)) changed();
+      if (stored.delete(name)) changed(name);
     },
     spoil: (name) => {
       const found = stored.get(name);
       if (found === undefined) throw new Error(`the fake backend has no executor ${name}`);
       const { "ci.ddupan.top/nonce": _, ...labels } = found.labels;
       found.labels = labels;
-      changed();
+      changed(name);
     },
     environmentOf: (name) => stored.get(name)?.environment,
     deadlineOf: (name) => stored.get(name)?.deadlineAt,

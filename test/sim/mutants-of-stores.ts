@@ -107,7 +107,7 @@ export const mutantsOfStores: readonly Mutant[] = [
     edits: [
       {
         file: "controller/scheduler/take-task.ts",
-        from: `        if (neverStorable(error) || signal.aborted) throw error;`,
+        from: `        if (neverStorable(error)) throw error;`,
         to: `        throw error;`,
       },
     ],

@@ -9,7 +9,7 @@ import { createTroubleBoard } from "../../controller/health/troubles.ts";
 import type { KeyRing } from "../../controller/identity/key-ring.ts";
 import { describeError } from "../../controller/platform/errors.ts";
 import { isAbortOf } from "../../controller/platform/signal.ts";
-import { runTasks } from "../../controller/platform/task-group.ts";
+import { runTasks, type Task } from "../../controller/platform/task-group.ts";
 import { readTask } from "../../controller/protocol/read-task.ts";
 import { createRecordStore } from "../../controller/record/record-store.ts";
 import { createReportStore } from "../../controller/record/report-store.ts";
@@ -107,6 +107,9 @@ export function startSimController(options: SimControllerOptions): SimController
       decompress: async (bytes) => fromBinary(TaskSchema, bytes),
       newNonce: () => prng.hex(32),
       countRefusal: () => undefined,
+      mustLead: () => {
+        lead.signal.throwIfAborted();
+      },
       troubles: createTroubleBoard(clock),
       clock,
       random: () => prng.next(),
@@ -127,7 +130,11 @@ export function startSimController(options: SimControllerOptions): SimController
     serves = true;
     options.onServing();
     try {
-      await Promise.all([runTasks(core.leaderTasks, both), runTasks(core.relayTasks, serve.signal)]);
+      const leaderTasks = core.leaderTasks.map((task): Task => ({
+        name: task.name,
+        run: (leading) => task.run(leading, serve.signal),
+      }));
+      await Promise.all([runTasks(leaderTasks, both), runTasks(core.relayTasks, serve.signal)]);
     } finally {
       close();
     }

@@ -64,7 +64,7 @@ export async function reaches<P extends ExecutorState["phase"]>(
   const deadline = AbortSignal.timeout(15_000);
   for (;;) {
     const { promise, resolve } = Promise.withResolvers<void>();
-    const stop = backend.onChange(resolve);
+    const stop = backend.onChange(() => resolve());
     try {
       const { executors } = await backend.list(deadline);
       const found = executors.find((executor) => executor.name === name);
@@ -306,7 +306,9 @@ export function describeBackend(
       const { name } = await created();
       await reaches(backend, name, "running");
       let told = 0;
-      const stop = backend.onChange(() => told++);
+      const stop = backend.onChange((changed) => {
+        if (changed === undefined || changed === name) told++;
+      });
       await world.end(name);
       const { state } = await reaches(backend, name, "ended");
       assert.notEqual(state.reason, "");

@@ -36,6 +36,8 @@ export type CoreUnderTest = {
   readonly backend: FakeBackend;
   readonly clock: FakeClock;
   readonly log: RecordingLogger;
+  /** Nothing can be published from now on, or can again. */
+  setQueueAway(away: boolean): void;
   /** An executor's calls, without a network. */
   client(init: CallerInit & { readonly peer: string }): Client<typeof RunnerService>;
 };
@@ -52,6 +54,7 @@ export function createCoreUnderTest(
   const backend = createFakeBackend({ kind: "pod", clock });
   let nonces = 0;
   let updates = 0;
+  let queueAway = false;
   const core = createCore(
     { ...coreSettings, times: defaultTimes },
     {
@@ -71,6 +74,7 @@ export function createCoreUnderTest(
         position: async () => ({ created: "once", lastSequence: 0, messages: queue.size }),
         publish: async ({ assignment, fetchedAt, compressedTask }) => {
           await Promise.resolve();
+          if (queueAway) throw new Error("no responders");
           const sequence = queue.publish({ kind: "assignment", assignment, fetchedAt, compressedTask });
           return { sequence };
         },
@@ -109,6 +113,7 @@ export function createCoreUnderTest(
     backend,
     clock,
     log,
+    setQueueAway: (away) => void (queueAway = away),
     client: (init) => executorOf(core, init),
   };
 }

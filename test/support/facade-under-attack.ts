@@ -8,7 +8,8 @@ import { askGitea } from "../../scripts/peers/gitea-api/client.ts";
 import { trustDomain } from "../../scripts/quick-start/identities.ts";
 import { eventually } from "./eventually.ts";
 import { healthPages } from "./health-pages.ts";
-import { type PlatformUnderTest, type PushedRun, usePlatform } from "./platform.ts";
+import { type PlatformUnderTest, usePlatform } from "./platform.ts";
+import type { PushedRun } from "./push-run.ts";
 import { type Credentials, stealCredentials } from "./steal-credentials.ts";
 import {
   createTestCa,

@@ -125,6 +125,7 @@ export function createFacadeUnderTest(): FacadeUnderTest {
     reports,
     sendReport: (report, signal) => sendReport(upstream, report, signal),
     reportEnd: createReportEnd({ gitea: upstream, clock }),
+    commandFor: () => undefined,
     markTerminal,
     logLanes,
     times: { callMs: 30_000 },

@@ -5,7 +5,8 @@ import path from "node:path";
 import { after, before } from "mocha";
 import { eventually } from "./eventually.ts";
 import { type ExecutorSeen, seeExecutors } from "./executors.ts";
-import type { PlatformUnderTest, PushedRun } from "./platform.ts";
+import type { PlatformUnderTest } from "./platform.ts";
+import type { PushedRun } from "./push-run.ts";
 
 export type PrintingJobsInit = { readonly count?: number; readonly backend?: "pod" | "vm" };
 

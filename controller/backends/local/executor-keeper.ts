@@ -49,7 +49,7 @@ export function createExecutorKeeper(parts: {
   readonly clock: Clock;
   readonly log: Logger;
   /** An executor has ended. */
-  readonly changed: () => void;
+  readonly changed: (name: string) => void;
 }): ExecutorKeeper {
   const { kind, owner, graceMs, store, table, registration, clock, log, changed } = parts;
   const queue = createKeyedQueue();
@@ -107,7 +107,7 @@ export function createExecutorKeeper(parts: {
       const why = state.phase === "ended" ? state : { reason, cause };
       await store.write(name, { ...file, ended: why.reason, cause: why.cause });
       log.info({ backend: kind, executor: name, reason: why.reason, cause: why.cause }, "executor ended");
-      changed();
+      changed(name);
     },
     discard: async (name, signal) => {
       const stored = await store.read(name);

@@ -51,9 +51,9 @@ export async function createLocalBackend(options: LocalBackendOptions): Promise<
     "jobs run as plain processes of this machine: never for untrusted code",
   );
 
-  const listeners = new Set<() => void>();
-  const changed = () => {
-    for (const listener of listeners) listener();
+  const listeners = new Set<(name: string) => void>();
+  const changed = (name: string) => {
+    for (const listener of listeners) listener(name);
   };
   const store = createExecutorStore(folder);
   const table = createProcessTable();
@@ -75,7 +75,7 @@ export async function createLocalBackend(options: LocalBackendOptions): Promise<
     const onExit = (how: string) => {
       keeper.exited(name, how);
       wakeup.wake();
-      changed();
+      changed(name);
     };
     keeper.adopt(name);
     try {
@@ -147,7 +147,7 @@ export async function createLocalBackend(options: LocalBackendOptions): Promise<
         if (there !== undefined) return existingExecutor(executor, metadata);
         const { pid } = file.process ?? {};
         log.info({ backend: kind, executor: name, pid, uid: file.uid }, "executor started");
-        changed();
+        changed(name);
         return executor;
       });
     },
@@ -175,10 +175,10 @@ export async function createLocalBackend(options: LocalBackendOptions): Promise<
         const file = await keeper.read(name);
         if (file !== undefined) await keeper.end(name, file, { reason: "deleted" }, signal);
         await keeper.discard(name, signal);
-        if (file !== undefined) changed();
+        if (file !== undefined) changed(name);
       }),
     onChange: (listener) => {
-      const own = () => listener();
+      const own = (name: string) => listener(name);
       listeners.add(own);
       return () => {
         listeners.delete(own);

@@ -12,7 +12,7 @@ export type Watched = {
   readonly list: Backend["list"];
   /** Does what is due for one executor: ends what its process left, kills it past its deadline. */
   readonly tend: (name: string, signal: AbortSignal) => Promise<void>;
-  readonly changed: () => void;
+  readonly changed: (name: string) => void;
   readonly clock: Clock;
   readonly log: Logger;
   /** A reason to look at once. */
@@ -44,7 +44,7 @@ export async function watchExecutors(watched: Watched, signal: AbortSignal): Pro
     next.catch(() => undefined);
     try {
       const states = statesOf(await watched.list(signal));
-      if (known !== undefined && !sameStates(known, states)) watched.changed();
+      for (const name of known === undefined ? [] : changedNames(known, states)) watched.changed(name);
       known = states;
       for (const name of states.keys()) if (!busy.has(name)) busy.set(name, tend(name));
       trouble.keep(states);
@@ -65,8 +65,8 @@ function statesOf({ executors, invalid }: Awaited<ReturnType<Backend["list"]>>):
   ]);
 }
 
-function sameStates(a: ReadonlyMap<string, string>, b: ReadonlyMap<string, string>): boolean {
-  return a.size === b.size && [...a].every(([name, state]) => b.get(name) === state);
+function changedNames(a: ReadonlyMap<string, string>, b: ReadonlyMap<string, string>): readonly string[] {
+  return [...new Set([...a.keys(), ...b.keys()])].filter((name) => a.get(name) !== b.get(name));
 }
 
 /** Says the same trouble once, not twice a second. */

@@ -15,6 +15,7 @@ import { createNodeUids } from "./node-uids.ts";
 import { ourPod } from "./our-pod.ts";
 import { trimPodEvent } from "./pod-event.ts";
 import type { PodBackendOptions } from "./pod-options.ts";
+import { podCommand } from "./pod-command.ts";
 import { createPodView } from "./pod-view.ts";
 import { sweepEntries } from "./sweep-entries.ts";
 
@@ -98,6 +99,7 @@ export function createPodBackend(options: PodBackendOptions): PodBackend {
     delete: (name, signal) =>
       asBackend(`deleting Pod ${name}`, () => deleteExecutor(name, around, signal), signal),
     onChange: (listener) => view.onChange(listener),
+    commandFor: (name, reason) => podCommand(options.pods, name, reason),
     run: (signal) =>
       runTasks(
         [

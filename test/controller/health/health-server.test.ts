@@ -7,12 +7,18 @@ import { freePort } from "../../../scripts/peers/free-port.ts";
 
 const check = (name: string, problem: () => string | undefined): Check => ({ name, problem });
 const good = check("loop", () => undefined);
+const none = () => [];
 
 type Checks = { alive?: Check[]; well?: Check[]; ready?: Check[] };
 
 async function serve({ alive = [good], well = [good], ready = [good] }: Checks = {}) {
   const port = await freePort();
-  const server = await serveHealth({ alive, well, ready, listen: { host: "127.0.0.1", port } });
+  const server = await serveHealth({
+    alive: () => alive,
+    well: () => well,
+    ready: () => ready,
+    listen: { host: "127.0.0.1", port },
+  });
   const get = async (path: string) => {
     const answer = await fetch(`http://127.0.0.1:${port}${path}`);
     return { status: answer.status, text: await answer.text() };
@@ -70,7 +76,9 @@ describe("health", () => {
   it("rejects when the port is in use", async () => {
     await using health = await serve();
     const listen = { host: "127.0.0.1", port: health.port };
-    await assert.rejects(serveHealth({ alive: [], well: [], ready: [], listen }), { code: "EADDRINUSE" });
+    await assert.rejects(serveHealth({ alive: none, well: none, ready: none, listen }), {
+      code: "EADDRINUSE",
+    });
   });
 
   it("closes although somebody holds a connection open", async () => {

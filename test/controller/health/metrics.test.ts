@@ -29,6 +29,7 @@ const troubled: Omit<BackendState, "backend"> = {
 
 const sources = (overrides: Partial<MetricSources> = {}): MetricSources => ({
   refusals: ["expired", "capability"],
+  leads: () => true,
   facadeSessions: () => 3,
   backends: () => [
     { backend: "pod", ...troubled },
@@ -58,6 +59,7 @@ describe("metrics", () => {
     assert.deepEqual(await samples(metrics), [
       'runners_refused_callers_total{reason="expired"} 0',
       'runners_refused_callers_total{reason="capability"} 0',
+      "runners_leader 1",
       "runners_facade_sessions 3",
       'runners_slots_used{backend="pod"} 2',
       'runners_slots_used{backend="vm"} 0',
@@ -130,9 +132,9 @@ describe("metrics", () => {
     );
     const port = await freePort();
     await using _ = await serveHealth({
-      alive: [],
-      well: [],
-      ready: [],
+      alive: () => [],
+      well: () => [],
+      ready: () => [],
       metrics: () => metrics.render(),
       listen: { host: "127.0.0.1", port },
     });

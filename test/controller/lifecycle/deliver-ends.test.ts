@@ -71,6 +71,8 @@ describe("delivering the ends that are decided", () => {
     },
     reportEnd: ({ taskId: task, result, reason, steps }, signal) =>
       told.take(task, { verdict: result, reason, steps }, result, signal),
+    commandFor: (backend, executor, reason) =>
+      reason === "vanished" ? `look ${backend} ${executor}` : undefined,
     markTerminal: async ({ phase, assignment: marked }) => {
       await Promise.resolve();
       const failed = markFailures.shift();
@@ -146,6 +148,16 @@ describe("delivering the ends that are decided", () => {
       const reason = failureRows(failure, { executor: executorName(assignment, attempt) });
       assert.deepEqual(told.calls, [{ verdict: "failure", reason, steps: [] }]);
       assert.equal(phaseOf(), "failure by controller");
+    });
+
+    it("tells a command that shows what happened, where the backend has one", async () => {
+      const vanished = failureFor("vanished", "no Pod of that name");
+      await ending({ by: "controller", result: "failure", failure: vanished, executorGone: true });
+      await deliver();
+      const executor = executorName(assignment, attempt);
+      const reason = failureRows(vanished, { executor, command: `look pod ${executor}` });
+      assert.equal(reason.at(-1), `To reproduce it: look pod ${executor}`);
+      assert.deepEqual(told.calls, [{ verdict: "failure", reason, steps: [] }]);
     });
 
     it("tells a cancel before the job ran without a row", async () => {

@@ -46,6 +46,17 @@ describe("waiting for a claim", () => {
     assert.equal(one.phase(assignment), "queued");
   });
 
+  it("asks the backend when another job's executor has moved only if it may have been its own", async () => {
+    const one = await waiting();
+    const before = lists(one);
+    for (const listener of one.backend.world.listeners) listener("gitea-task-43-1-0a1b2c3d");
+    await one.clock.step(0);
+    assert.equal(lists(one), before);
+    for (const listener of one.backend.world.listeners) listener();
+    await one.clock.step(0);
+    assert.ok(lists(one) > before);
+  });
+
   it("sees a claim without asking the backend", async () => {
     const one = await waiting();
     const before = lists(one);

@@ -5,7 +5,7 @@ import { type Gate, gateIn } from "../../support/chaos/gates.ts";
 import { scaledTimes } from "../../support/chaos/scaled-times.ts";
 import { useChaos } from "../../support/chaos/use-chaos.ts";
 import { fetchAndForget } from "../../support/fetch-and-forget.ts";
-import type { PushedRun } from "../../support/platform.ts";
+import type { PushedRun } from "../../support/push-run.ts";
 
 /** Gitea ends a task of which it has heard nothing for so long; a bootstrap says every 10 s that it lives … */
 const zombieSeconds = 15;

@@ -28,7 +28,7 @@ describe("Gitea's settings", () => {
   });
 
   it("name a static root only where there is one", () => {
-    const place = { folder: "/run/gitea", port: 3000, secrets: newGiteaSecrets() };
+    const place = { folder: "/run/gitea", address: "127.0.0.1", port: 3000, secrets: newGiteaSecrets() };
     const staticRoot = (root: string | undefined) =>
       giteaSettings({ ...place, staticRoot: root })["server"]?.["STATIC_ROOT_PATH"];
     assert.equal(staticRoot("/run/static"), "/run/static");

@@ -1,0 +1,74 @@
+import {
+  forAuthor,
+  forCluster,
+  onlyPod,
+  removePod,
+  told,
+  type Trouble,
+  untilRow,
+} from "../support/kubernetes/troubles.ts";
+
+const soon = () => AbortSignal.timeout(30_000);
+
+/** What ends an executor whose job runs. */
+export const runTroubles: readonly Trouble[] = [
+  {
+    name: "oom",
+    title: "too little memory for the job",
+    changed: { POD_RESOURCES: '{"limits":{"memory":"420Mi"}}' },
+    // None of them is as large as the bootstrap, so that is what the kernel ends.
+    step: `for i in $(seq 40); do node -e 'setInterval(() => {}, 1000)' & done; wait`,
+    conclusion: "failure",
+    rows: [
+      /^This job was cut short: its executor ran out of memory\. Seen: OOMKilled, memory limit 420Mi/,
+      told(forAuthor, "oom"),
+    ],
+  },
+  {
+    name: "deadline",
+    title: "the deadline",
+    changed: { POD_TIMEOUT_SECONDS: "60" },
+    step: "echo it runs; sleep 300",
+    conclusion: "failure",
+    rows: [
+      "it runs",
+      /^This job was cut short: it ran longer than a job may\. Seen: DeadlineExceeded: Pod was active on the node longer than the specified deadline/,
+      told(forAuthor, "deadline"),
+    ],
+  },
+  {
+    name: "deleted-late",
+    title: "somebody who deletes its Pod while it runs",
+    step: "echo it runs; sleep 300",
+    meanwhile: async ({ cluster, run, tenant }) => {
+      await untilRow(run, /^it runs$/);
+      const { metadata } = await onlyPod(cluster, tenant);
+      await removePod(cluster, tenant.namespace, metadata.name);
+    },
+    conclusion: "failure",
+    rows: [
+      "it runs",
+      /^This job was cut short: its executor was deleted or killed from outside\. Seen: its Pod was deleted/,
+      told(forCluster, "killed"),
+    ],
+  },
+  {
+    name: "evicted",
+    title: "an eviction",
+    step: "echo it runs; sleep 300",
+    meanwhile: async ({ cluster, run, tenant }) => {
+      await untilRow(run, /^it runs$/);
+      const { namespace } = tenant;
+      const { name } = (await onlyPod(cluster, tenant)).metadata;
+      const eviction = { apiVersion: "policy/v1", kind: "Eviction", metadata: { name, namespace } };
+      const { api } = cluster.platform.kubernetes;
+      await api.create(`/api/v1/namespaces/${namespace}/pods/${name}/eviction`, eviction, soon());
+    },
+    conclusion: "failure",
+    rows: [
+      "it runs",
+      /^This job was cut short: its executor was evicted from its node\. Seen: .*[Ee]vict/,
+      told(forCluster, "evicted"),
+    ],
+  },
+];

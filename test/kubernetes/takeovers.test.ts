@@ -1,0 +1,121 @@
+import assert from "node:assert/strict";
+import { afterEach, beforeEach, describe, it } from "mocha";
+import { systemClock } from "../../controller/platform/clock.ts";
+import { eventually } from "../support/eventually.ts";
+import { assertNumbered, numberedWorkflow } from "../support/kubernetes/numbered.ts";
+import { type PodHistory, recordPods, untilNothingLeft } from "../support/kubernetes/pod-history.ts";
+import type { Tenant } from "../support/kubernetes/tenant.ts";
+import { podsOf } from "../support/kubernetes/troubles.ts";
+import { type ClusterController, useCluster } from "../support/kubernetes/use-cluster.ts";
+import type { PushedRun } from "../support/push-run.ts";
+
+const jobs = 10;
+const standby = /"msg":"another controller leads, waiting for its Lease"/;
+const overMs = 240_000;
+/** Of Gitea's patience with tasks of which it hears nothing. */
+const zombieSeconds = 60;
+
+describe("two controllers of one cluster", function () {
+  this.timeout(420_000);
+  const cluster = useCluster({
+    giteaSettings: {
+      actions: { ZOMBIE_TASK_TIMEOUT: `${zombieSeconds}s` },
+      "cron.stop_zombie_tasks": { SCHEDULE: "@every 10s" },
+    },
+  });
+  let tenants = 0;
+  let tenant: Tenant;
+  let leader: ClusterController;
+  let second: ClusterController;
+  let history: PodHistory;
+
+  beforeEach("start both", async () => {
+    tenant = await cluster.tenant({ name: `pair-${++tenants}`, capacity: jobs });
+    leader = await cluster.start({ tenant });
+    second = await cluster.start({ tenant, place: 1, ready: standby });
+    history = recordPods(cluster.platform.kubernetes, tenant.namespace);
+  });
+  afterEach("stop both", async () => {
+    await history[Symbol.asyncDispose]();
+    for (const { process } of [leader, second]) {
+      process.signal("SIGCONT");
+      await process.stop();
+    }
+  });
+
+  const running = async (seconds: number, count = jobs): Promise<PushedRun> => {
+    const run = await cluster.push(`run-${tenants}`, numberedWorkflow(count, seconds));
+    const claimed = () => leader.lines.filter(({ event }) => event === "runner_claimed").length;
+    await eventually("ten jobs run", () => claimed() >= jobs, overMs);
+    return run;
+  };
+  const leads = ({ line }: ClusterController) => line(({ msg }) => msg === "runner started", overMs);
+  const oncePerJob = (count: number) => {
+    assert.equal(history.pods.size, count);
+    for (const [id, names] of history.pods) assert.equal(names.size, 1, `${id}: ${[...names].join(" ")}`);
+  };
+
+  it("B-24 lose no job when the leader is killed, nor does a job that waits then start late", async () => {
+    // The eleventh waits for a slot.
+    const run = await running(40, jobs + 1);
+    const killedAt = systemClock.now();
+    leader.process.signal("SIGKILL");
+    await leads(second);
+    const leadsAfterMs = systemClock.now() - killedAt;
+    await assertNumbered(run, jobs + 1, overMs);
+    oncePerJob(jobs + 1);
+    const created = second.lines.find(({ event }) => event === "executor_created");
+    assert.ok(created !== undefined);
+    process.stdout.write(`      the next one leads after ${leadsAfterMs} ms\n`);
+    await untilNothingLeft(cluster.platform.kubernetes, tenant.namespace);
+  });
+
+  it("B-24 lose no job when the leader stands still for 20 s and wakes up", async () => {
+    const run = await running(45);
+    leader.process.signal("SIGSTOP");
+    const stoppedAt = systemClock.now();
+    await leads(second);
+    await eventually("20 s are over", () => systemClock.now() - stoppedAt > 20_000);
+    leader.process.signal("SIGCONT");
+    assert.match(await leader.process.exited, /exit code 1/);
+    await assertNumbered(run, jobs, overMs);
+    oncePerJob(jobs);
+    await untilNothingLeft(cluster.platform.kubernetes, tenant.namespace);
+  });
+
+  it("serve running jobs while the API server is away for longer than Gitea has patience", async () => {
+    const run = await running(100);
+    const { apiServer } = cluster.platform.kubernetes.components;
+    apiServer.pause();
+    const awayAt = systemClock.now();
+    await leader.line(({ msg }) => msg === "this controller leads no more", overMs);
+    const isOver = () => systemClock.now() - awayAt > 2 * zombieSeconds * 1000;
+    await eventually("two minutes are over", isOver, overMs, 1_000);
+    // Their results came while nobody led.
+    const ended = await run.jobs(undefined, overMs);
+    assert.ok(ended.every(({ conclusion }) => conclusion === "success"));
+    apiServer.resume();
+    await leader.process.exited;
+    await leads(second);
+    await assertNumbered(run, jobs, overMs);
+    oncePerJob(jobs);
+    await untilNothingLeft(cluster.platform.kubernetes, tenant.namespace);
+  });
+
+  it("hand over in a rolling upgrade and back, and no job notices", async () => {
+    const run = await running(60);
+    leader.process.signal("SIGTERM");
+    assert.equal(await leader.process.exited, "exit code 0");
+    await leads(second);
+    const third = await cluster.start({ tenant, place: 2, ready: standby });
+    const begun = await podsOf(cluster, tenant);
+    assert.equal(begun.length, jobs);
+    second.process.signal("SIGTERM");
+    assert.equal(await second.process.exited, "exit code 0");
+    await leads(third);
+    await assertNumbered(run, jobs, overMs);
+    oncePerJob(jobs);
+    await untilNothingLeft(cluster.platform.kubernetes, tenant.namespace);
+    await third.process.stop();
+  });
+});

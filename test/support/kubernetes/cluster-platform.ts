@@ -1,0 +1,111 @@
+import { createSpireEntries } from "../../../controller/backends/local/spire-entries.ts";
+import { parseSpiffeId, type SpiffeId } from "../../../controller/identity/spiffe-id.ts";
+import type { ClusterParts } from "../../../scripts/peers/cluster/prepare-cluster.ts";
+import { type Kubernetes, startKubernetes } from "../../../scripts/peers/cluster/start-kubernetes.ts";
+import { freePort } from "../../../scripts/peers/free-port.ts";
+import { createAdmin, type GiteaAdmin } from "../../../scripts/peers/gitea-api/admin.ts";
+import type { GiteaSettings } from "../../../scripts/peers/gitea-settings.ts";
+import { runCommand } from "../../../scripts/peers/run-command.ts";
+import { type Gitea, startGitea } from "../../../scripts/peers/start-gitea.ts";
+import { type Nats, startNats } from "../../../scripts/peers/start-nats.ts";
+import { makeRunFolder } from "../../../scripts/quick-start/run-folder.ts";
+import type { Peers } from "../../../scripts/quick-start/prepare-peers.ts";
+
+export const trustDomain = "cluster.example";
+const facadeId = parseSpiffeId(`spiffe://${trustDomain}/controller/facade`);
+/** What executors call the facade; each Pod has the addresses in its /etc/hosts. */
+export const facadeName = "facade.cluster.example";
+/** Of each controller that may run beside another one: only the one that leads listens. */
+const places = 3;
+
+/** A real cluster with a real Gitea and NATS beside it: all that controllers need, and none of these yet. */
+export type ClusterPlatform = AsyncDisposable & {
+  readonly folder: string;
+  readonly kubernetes: Kubernetes;
+  readonly gitea: Gitea;
+  readonly admin: GiteaAdmin;
+  readonly nats: Nats;
+  /** Addresses of ours that Pods reach: of each controller that may run beside another one. */
+  readonly addresses: readonly string[];
+  readonly facade: { readonly id: SpiffeId; readonly port: number; readonly url: string };
+};
+
+export type ClusterPlatformOptions = {
+  readonly peers: Peers;
+  readonly parts: ClusterParts;
+  readonly giteaSettings?: GiteaSettings;
+};
+
+/** Starts it; whatever fails on the way, nothing of it is left. */
+export async function startClusterPlatform(
+  { peers, parts, giteaSettings = {} }: ClusterPlatformOptions,
+  signal: AbortSignal,
+): Promise<ClusterPlatform> {
+  await using stack = new AsyncDisposableStack();
+  const folder = await makeRunFolder();
+  stack.defer(async () => void (await folder.remove()));
+  const place = { folder: await folder.below("k8s"), trustDomain, parts };
+  const kubernetes = stack.use(await startKubernetes(place, signal));
+  const addresses = await facadeAddresses(kubernetes, signal);
+  const gitea = stack.use(
+    await startGitea(
+      {
+        folder: await folder.below("gitea"),
+        peer: peers.gitea,
+        address: kubernetes.hostAddress,
+        settings: giteaSettings,
+      },
+      signal,
+    ),
+  );
+  const admin = await createAdmin(gitea, { user: "demo" }, signal);
+  const queue = { folder: await folder.below("nats"), peer: peers.nats };
+  const nats = stack.use(await startNats(queue, signal));
+  await registerFacade(kubernetes, signal);
+  const port = await freePort();
+  const all = stack.move();
+  return {
+    folder: folder.path,
+    kubernetes,
+    gitea,
+    admin,
+    nats,
+    addresses,
+    facade: { id: facadeId, port, url: `https://${facadeName}:${port}` },
+    [Symbol.asyncDispose]: () => all.disposeAsync(),
+  };
+}
+
+/** Addresses of ours that Pods reach, on the link to the node; they go with it. */
+async function facadeAddresses(
+  { hostAddress, name }: Kubernetes,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  const more = Array.from({ length: places - 1 }, (_, index) =>
+    hostAddress.replace(/^10\.251\.(\d+)\.\d+$/, `10.252.$1.${index + 1}`),
+  );
+  const environment = { ...process.env, PATH: `${process.env["PATH"] ?? ""}:/usr/sbin:/sbin` };
+  for (const address of more) {
+    const args = ["ip", "address", "add", `${address}/32`, "dev", name];
+    await runCommand({ program: "/usr/bin/env", args, environment, deadline: 10_000 }, signal);
+  }
+  return [hostAddress, ...more];
+}
+
+/** What runs as our own user on this machine is the controller. */
+async function registerFacade({ spire }: Kubernetes, signal: AbortSignal): Promise<void> {
+  const { serverSocket, parentId, peers } = spire;
+  const entries = createSpireEntries({ serverBinary: peers.spireServer.binary, serverSocket });
+  const selectors = [`unix:uid:${process.geteuid?.() ?? 0}`];
+  const entry = { id: "facade", spiffeId: facadeId, parentId, selectors, x509TtlSeconds: 600 };
+  await entries.create(entry, signal);
+}
+
+/** Asks for the cluster's objects of a kind in a namespace, or in all. */
+export async function listObjects(
+  { api }: Kubernetes,
+  collection: string,
+): Promise<readonly Record<string, unknown>[]> {
+  const answer = await api.read(collection, AbortSignal.timeout(10_000));
+  return answer["items"] as readonly Record<string, unknown>[];
+}
