@@ -54,7 +54,7 @@ describe("the Pod backend on a real cluster", () => {
       const deadline = AbortSignal.timeout(90_000);
       for (;;) {
         const { promise, resolve } = Promise.withResolvers<void>();
-        const stop = world.backend.onChange(resolve);
+        const stop = world.backend.onChange(() => resolve());
         try {
           const { executors } = await world.backend.list(deadline);
           const state = executors.find((one) => one.name === name)?.state;

@@ -1,7 +1,8 @@
 import { createSpireEntries } from "../../../controller/backends/local/spire-entries.ts";
 import { parseSpiffeId, type SpiffeId } from "../../../controller/identity/spiffe-id.ts";
 import type { ClusterParts } from "../../../scripts/peers/cluster/prepare-cluster.ts";
-import { type Kubernetes, startKubernetes } from "../../../scripts/peers/cluster/start-kubernetes.ts";
+import type { Kubernetes } from "../../../scripts/peers/cluster/kubernetes.ts";
+import { startKubernetes } from "../../../scripts/peers/cluster/start-kubernetes.ts";
 import { freePort } from "../../../scripts/peers/free-port.ts";
 import { createAdmin, type GiteaAdmin } from "../../../scripts/peers/gitea-api/admin.ts";
 import type { GiteaSettings } from "../../../scripts/peers/gitea-settings.ts";

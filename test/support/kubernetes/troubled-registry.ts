@@ -3,7 +3,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import path from "node:path";
-import type { Kubernetes } from "../../../scripts/peers/cluster/start-kubernetes.ts";
+import type { Kubernetes } from "../../../scripts/peers/cluster/kubernetes.ts";
 
 /** A registry that has no image, for nodes to be refused by. */
 export type TroubledRegistry = AsyncDisposable & {
