@@ -5,7 +5,10 @@ import type { KubernetesApi, WatchEvent } from "./kubernetes-api.ts";
 export type WatchTimes = {
   /** The server ends a watch after a time between these two, so that not all watches end at once. */
   readonly watchMs: { readonly least: number; readonly most: number };
-  /** A watch that says nothing for so long, not even a bookmark, is over: its other end may be gone. */
+  /**
+   * A watch that says nothing for so long, not even a bookmark, is over: its other end may be gone. Servers send
+   * bookmarks once a minute, if there is anything new.
+   */
   readonly silentMs: number;
 };
 
@@ -24,15 +27,15 @@ export type WatchOnceOptions = {
 };
 
 /**
- * One watch. Resolves when the server ends it, with whether that was the server's own doing; we end it when it is
- * silent, at `endAt` and when `interrupted` is aborted. Rejects as KubernetesApi does.
+ * One watch. Resolves with why it is over: the server has ended it, it was silent, or we have ended it, at `endAt` or
+ * because `interrupted` was aborted. Rejects as KubernetesApi does.
  */
 export async function watchOnce(
   options: WatchOnceOptions,
   take: (event: WatchEvent) => void,
   interrupted: AbortSignal,
   signal: AbortSignal,
-): Promise<{ readonly endedBy: "server" | "us" }> {
+): Promise<"ended" | "silent" | "interrupted"> {
   const { api, path, clock, steady, random, times } = options;
   const { least, most } = times.watchMs;
   const over = new AbortController();
@@ -59,10 +62,10 @@ export async function watchOnce(
       heardAt = steady();
       take(event);
     }
-    return { endedBy: "server" };
+    return "ended";
   } catch (error) {
     signal.throwIfAborted();
-    if (ours.aborted) return { endedBy: "us" };
+    if (ours.aborted) return !interrupted.aborted && steady() < options.endAt ? "silent" : "interrupted";
     throw error;
   } finally {
     over.abort();

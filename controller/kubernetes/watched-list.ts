@@ -47,7 +47,7 @@ export type WatchedListTimes = WatchTimes & {
 
 export const defaultWatchedListTimes: WatchedListTimes = {
   watchMs: { least: 300_000, most: 600_000 },
-  silentMs: 150_000,
+  silentMs: 90_000,
   relistMs: 300_000,
   retry: { firstMs: 500, maxMs: 10_000 },
   shortWatchMs: 5_000,
@@ -147,9 +147,10 @@ export function createWatchedList(options: WatchedListOptions): WatchedList {
     const beganAt = steady();
     const watched = { api, path, query: selectors, resourceVersion, clock, steady, random, times };
     try {
-      const { endedBy } = await watchOnce({ ...watched, endAt: relistAt }, take, interruption.signal, signal);
-      if (endedBy === "server" && steady() - beganAt < times.shortWatchMs)
-        throw new Error("it ended at once");
+      const why = await watchOnce({ ...watched, endAt: relistAt }, take, interruption.signal, signal);
+      // Whether nothing happened or nothing gets through, a list tells.
+      if (why === "silent") relistAt = steady();
+      if (why === "ended" && steady() - beganAt < times.shortWatchMs) throw new Error("it ended at once");
       failures.watch = 0;
       expiredBefore = false;
     } catch (error) {

@@ -19,6 +19,8 @@ export type ServedKubernetes = AsyncDisposable & {
   readonly client: { readonly cert: string; readonly key: string };
   /** How many connections there were. */
   readonly connections: number;
+  /** How many of them there are now. */
+  readonly connected: number;
   /** Requests that are being served. */
   readonly open: number;
   readonly requests: readonly Pick<IncomingMessage, "method" | "url" | "headers">[];
@@ -38,6 +40,7 @@ export async function serveFakeKubernetes(
   const tokens = new Set<string>();
   const requests: IncomingMessage[] = [];
   let connections = 0;
+  let connected = 0;
   let open = 0;
 
   const isKnown = ({ headers, socket }: IncomingMessage) =>
@@ -59,7 +62,15 @@ export async function serveFakeKubernetes(
   };
 
   const server = https.createServer(
-    { cert: own.chainPem, key: own.keyPem, ca: ca.pem, requestCert: true, rejectUnauthorized: false },
+    {
+      cert: own.chainPem,
+      key: own.keyPem,
+      ca: ca.pem,
+      requestCert: true,
+      rejectUnauthorized: false,
+      // As Kubernetes' server: an idle connection is the client's to close.
+      keepAliveTimeout: 90_000,
+    },
     (request, response) => {
       requests.push(request);
       open++;
@@ -67,7 +78,11 @@ export async function serveFakeKubernetes(
       void answer(request, response);
     },
   );
-  server.on("connection", () => connections++);
+  server.on("connection", (socket) => {
+    connections++;
+    connected++;
+    socket.once("close", () => connected--);
+  });
   const listening = Promise.withResolvers<void>();
   server.once("error", listening.reject).listen({ host, port: 0 }, listening.resolve);
   await listening.promise;
@@ -80,6 +95,9 @@ export async function serveFakeKubernetes(
     client: { cert: client.chainPem, key: client.keyPem },
     get connections() {
       return connections;
+    },
+    get connected() {
+      return connected;
     },
     get open() {
       return open;

@@ -302,8 +302,8 @@ describe("the Pod backend on a real cluster", () => {
 
     it("runs on until the cluster gives the node up, and is lost with it", async () => {
       // Nothing is evicted from the only node of a cluster.
-      await using stack = new AsyncDisposableStack();
-      stack.use(await real.cluster.addFakeNode("second", signal));
+      await using nodes = new AsyncDisposableStack();
+      nodes.use(await real.cluster.addFakeNode("second", signal));
       await eventually("the cluster wants it gone", async () => {
         const pod = await real.cluster.api.read(`${podsPath}/${name}`, signal);
         return pod.metadata["deletionTimestamp"] !== undefined;

@@ -5,7 +5,6 @@ import type { JsonObject } from "../../controller/backends/pod/json.ts";
 import type { PodBackendOptions } from "../../controller/backends/pod/pod-options.ts";
 import { createHttpsApi } from "../../controller/kubernetes/https-api.ts";
 import type { KubernetesApi } from "../../controller/kubernetes/kubernetes-api.ts";
-import { type Permission, permissionsOf } from "../../controller/kubernetes/permissions.ts";
 import { systemClock } from "../../controller/platform/clock.ts";
 import {
   controllerServiceAccount,
@@ -18,6 +17,7 @@ import { createRecordingLogger, type RecordingLogger } from "../fakes/recording-
 import type { BackendUnderTest } from "../support/backend-contract.ts";
 import { anExecutorMetadata, testTrustDomain } from "../support/builders.ts";
 import { eventually } from "../support/eventually.ts";
+import { grantRights } from "../support/kubernetes/controller-rights.ts";
 import { podSettings } from "../support/pod.ts";
 
 const { signal } = new AbortController();
@@ -130,37 +130,12 @@ export function clusterPods(
 
 /** The API as the controller's service account, which gets its rights here. */
 export async function controllerApi(cluster: Kubernetes): Promise<KubernetesApi> {
-  await giveRights(
-    cluster,
-    permissionsOf({ controllerNamespace: undefined, podNamespace: executorNamespace }),
-  );
   const account = { namespace: executorNamespace, name: controllerServiceAccount };
+  const places = { podNamespace: executorNamespace, controllerNamespace: executorNamespace };
+  await grantRights(cluster.api, account, places, signal);
   const [token, ca] = await Promise.all([cluster.tokenFor(account, signal), readFile(cluster.ca)]);
   const load = async () => ({ headers: { Authorization: `Bearer ${token}` }, ca });
   return createHttpsApi({ cluster: { server: new URL(cluster.server), load }, clock: systemClock });
-}
-
-async function giveRights(cluster: Kubernetes, permissions: readonly Permission[]): Promise<void> {
-  const rbac = "/apis/rbac.authorization.k8s.io/v1";
-  const name = controllerServiceAccount;
-  const subjects = [{ kind: "ServiceAccount", name, namespace: executorNamespace }];
-  const rulesOf = (wanted: readonly Permission[]) =>
-    wanted.map(({ group, resource, verbs }) => ({ apiGroups: [group], resources: [resource], verbs }));
-  for (const [kind, path, rules] of [
-    [
-      "Role",
-      `${rbac}/namespaces/${executorNamespace}`,
-      rulesOf(permissions.filter(({ namespace }) => namespace !== undefined)),
-    ],
-    ["ClusterRole", rbac, rulesOf(permissions.filter(({ namespace }) => namespace === undefined))],
-  ] as const) {
-    const apiVersion = "rbac.authorization.k8s.io/v1";
-    const plural = kind.toLowerCase();
-    await cluster.api.ensure(`${path}/${plural}s`, { apiVersion, kind, metadata: { name }, rules }, signal);
-    const roleRef = { apiGroup: "rbac.authorization.k8s.io", kind, name };
-    const binding = { apiVersion, kind: `${kind}Binding`, metadata: { name }, roleRef, subjects };
-    await cluster.api.ensure(`${path}/${plural}bindings`, binding, signal);
-  }
 }
 
 /** Undefined if there is no such Pod. */

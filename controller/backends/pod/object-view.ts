@@ -30,7 +30,6 @@ export type ObjectViewOptions<T extends Versioned> = {
   readonly parse: (document: unknown) => T;
   /** An object is not in the view any more; as it was last seen. */
   readonly onGone: (last: T) => void;
-  /** Something about the object of that name may be another now. */
   readonly onChange: (name: string) => void;
   readonly steady: SteadyClock;
 };
@@ -96,7 +95,6 @@ export function createObjectView<T extends Versioned>(options: ObjectViewOptions
   };
 
   list.onChange(({ type, object }) => {
-    if (type === "BOOKMARK") return;
     const told = parse(object);
     sync(type === "DELETED" ? told : undefined);
     options.onChange(told.name);

@@ -63,10 +63,22 @@ describe("the API over HTTPS", () => {
     assert.equal(served.cluster.get("Pod", "a"), undefined);
   });
 
-  it("uses one connection for one call after another", async () => {
+  it("uses one connection for one call after another, and closes it in the end", async () => {
     served.cluster.put({ ...pod, metadata: { name: "a", namespace: "gitea-actions" } });
     for (let calls = 0; calls < 3; calls++) await get();
-    assert.equal(served.server.connections, 1);
+    assert.deepEqual([served.server.connections, served.server.connected], [1, 1]);
+    served.api.close();
+    await eventually("it is closed", () => served.server.connected === 0, 5_000, 5);
+  });
+
+  it("closes a connection that it has not used for a while, and opens another", async () => {
+    const times = { ...defaultHttpsApiTimes, idleConnectionMs: 50 };
+    await using other = await startServedCluster({ times });
+    const call = () => other.api.call({ method: "GET", path: pods }, none);
+    await call();
+    await eventually("it is closed", () => other.server.connected === 0, 5_000, 5);
+    await call();
+    assert.equal(other.server.connections, 2);
   });
 
   it("says with the server's words why it refused", async () => {
@@ -221,7 +233,7 @@ describe("the API over HTTPS", () => {
       assert.ok(error instanceof ApiOutage);
       assert.match(error.message, /the client is closed/);
     }
-    await ended();
+    await eventually("all connections are closed", () => served.server.connected === 0, 5_000, 5);
   });
 
   describe("watching", () => {
@@ -300,11 +312,12 @@ describe("the API over HTTPS", () => {
       assert.equal((await failed).message, "stopped");
       await ended();
       served.cluster.put({ ...pod, metadata: { name: "a", namespace: "gitea-actions" } });
-      for await (const event of served.api.watch(pods, {}, none)) {
+      for await (const event of served.api.watch(pods, { timeoutSeconds: "300" }, none)) {
         assert.equal(event.type, "ADDED");
         break;
       }
       await ended();
+      assert.deepEqual(clock.pending(), []);
       assert.equal(served.cluster.watches.running, 0);
     });
   });

@@ -25,6 +25,8 @@ export type Store = {
   remove(resource: Resource, document: Document): Document;
   since(version: number): readonly Change[];
   compact(): void;
+  /** Something happens that is no concern of anybody here. */
+  advance(): void;
   onChange(listener: (change: Change) => void): () => void;
 };
 
@@ -90,6 +92,9 @@ export function createStore(clock: Pick<Clock, "now">): Store {
     compact: () => {
       oldest = version;
       changes = [];
+    },
+    advance: () => {
+      version++;
     },
     onChange: (listener) => {
       listeners.add(listener);

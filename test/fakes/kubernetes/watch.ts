@@ -22,7 +22,7 @@ export class CutOff extends Error {
 export type FakeWatches = {
   open(target: Target, query: Readonly<Record<string, string>>): FakeWatch;
   readonly running: number;
-  /** Tells all that asked for it how far they are. */
+  /** Tells all that asked for it how far the server is by now. */
   sendBookmarks(): void;
   /** Says something in all of them, whatever it is. */
   sendLine(line: WatchLine): void;
@@ -82,6 +82,7 @@ export function createFakeWatches(store: Store, clock: Clock): FakeWatches {
     const watch: Running = {
       push: lines.push,
       bookmark: () => {
+        // Nothing new is nothing to say.
         if (query["allowWatchBookmarks"] !== "true" || store.version === from) return;
         const metadata = { resourceVersion: String(store.version) };
         const object = { kind: resource.kind, apiVersion: apiVersionOf(resource), metadata };
@@ -119,7 +120,10 @@ export function createFakeWatches(store: Store, clock: Clock): FakeWatches {
     get running() {
       return running.size;
     },
-    sendBookmarks: () => each(({ bookmark }) => bookmark()),
+    sendBookmarks: () => {
+      store.advance();
+      each(({ bookmark }) => bookmark());
+    },
     sendLine: (line) => each(({ push }) => push(line)),
     end: () => each(({ finish }) => finish("end")),
     cut: () => each(({ finish }) => finish("cut")),

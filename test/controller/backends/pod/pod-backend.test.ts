@@ -453,8 +453,8 @@ describe("a Pod that does not start", () => {
   it("tells what only its events say", async () => {
     world.kubelet.starts = false;
     const { name } = await created();
-    let told = 0;
-    world.backend.onChange(() => told++);
+    const told: (string | undefined)[] = [];
+    world.backend.onChange((which) => told.push(which));
     const { uid } = world.cluster.get("Pod", name)?.metadata ?? {};
     world.cluster.put({
       kind: "Event",
@@ -468,7 +468,7 @@ describe("a Pod that does not start", () => {
     const { state } = (await world.listed(name)) ?? {};
     assert.ok(state?.phase === "starting");
     assert.match(state.waiting?.evidence ?? "", /failed to reserve sandbox name/);
-    assert.equal(told, 1);
+    assert.deepEqual(told, [name]);
   });
 });
 
