@@ -12,8 +12,20 @@ import type { StartFailureReason } from "./start-failures.ts";
 export function failureBeforeClaim(failure: Failure): Failure {
   const { reason } = failure;
   return isDeath(reason) && reason !== "unregistered"
-    ? failureFor(beforeClaim[reason], describeFailure(failure))
-    : failure;
+    ? inItsWords(failureFor(beforeClaim[reason], describeFailure(failure)))
+    : inItsWords(failure);
+}
+
+/** The bootstrap's last words tell more than that it ended. Nothing of the job has run by then that could say them. */
+const lastWords: readonly (readonly [RegExp, StartFailureReason])[] = [
+  [/no X\.509-SVID for /, "identity"],
+  [/gitea-job-started (ended|did not)/, "docker"],
+];
+
+function inItsWords(failure: Failure): Failure {
+  if (failure.reason !== "start_failed") return failure;
+  const [, reason] = lastWords.find(([words]) => words.test(failure.evidence)) ?? [];
+  return reason === undefined ? failure : failureFor(reason, failure.evidence);
 }
 
 /** What an executor's end means for a job that was claimed: a death, whatever the backend called it. */

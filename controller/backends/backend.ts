@@ -7,7 +7,8 @@ import type { FailureReason } from "../assignment/failure-reasons.ts";
 export type ExecutorState =
   /** Asked for; nothing of ours runs in it yet. `waiting` says why, where the backend knows. */
   | { readonly phase: "starting"; readonly waiting?: Failure }
-  | { readonly phase: "running" }
+  /** `waiting`: what it lacks to take its job, where the backend knows. */
+  | { readonly phase: "running"; readonly waiting?: Failure }
   /**
    * Nothing of it runs any more; it still has to be deleted. `reason` is what was seen, `cause` its name, where the
    * backend can tell.

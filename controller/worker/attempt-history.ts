@@ -109,9 +109,9 @@ function withoutFailure(entry: Entry): Entry {
   return rest;
 }
 
-/** Why an executor does not run yet, where the backend says. */
+/** Why an executor does not run yet, or cannot take its job, where the backend says. */
 export function waitingFor(state: Executor["state"]): Failure | undefined {
-  return state.phase === "starting" ? state.waiting : undefined;
+  return state.phase === "ended" ? undefined : state.waiting;
 }
 
 /** Whether it will never run, whatever is waited for. */

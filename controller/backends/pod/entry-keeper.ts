@@ -4,12 +4,20 @@ import {
   executorName,
   ownerLabel,
 } from "../../assignment/executor-metadata.ts";
+import type { Failure } from "../../assignment/failure.ts";
 import { ApiOutage, isRefusal } from "../../kubernetes/kubernetes-api.ts";
 import type { WatchedList } from "../../kubernetes/watched-list.ts";
 import type { Clock, SteadyClock } from "../../platform/clock.ts";
 import { BackendError } from "../backend.ts";
 import type { ApiCollection } from "./api-collection.ts";
-import { compareEntry, type EntryDocument, entryStanding, parseEntry } from "./entry-status.ts";
+import {
+  compareEntry,
+  type EntryDocument,
+  type EntryStanding,
+  entryStanding,
+  noticeMs,
+  parseEntry,
+} from "./entry-status.ts";
 import { createObjectView, type Versioned } from "./object-view.ts";
 import { timeOf } from "./pod-document.ts";
 import { type EntrySettings, type EntryTarget, staticEntry } from "./static-entry.ts";
@@ -20,6 +28,10 @@ export type KnownEntry = Versioned & { readonly document: EntryDocument };
 export type EntryKeeper = {
   all(): readonly KnownEntry[];
   get(name: string): KnownEntry | undefined;
+  /** Why no identity comes of the entry of that name; undefined if it may come, or if there is none. */
+  lack(name: string): Failure | undefined;
+  /** When `lack` will be another one by time alone, milliseconds since the epoch; undefined: never. */
+  lacksAt(name: string): number | undefined;
   /**
    * Makes the entry, or finds it. Rejects with a BackendError of reason `identity` if what is there is somebody
    * else's, or if it is known that no identity will come of it.
@@ -36,6 +48,8 @@ export type EntryKeeperOptions = {
   readonly collection: ApiCollection;
   readonly owner: string;
   readonly settings: EntrySettings;
+  /** Something about the entry of that name may be another now. */
+  readonly onChange: (name: string) => void;
   readonly clock: Pick<Clock, "now">;
   readonly steady: SteadyClock;
 };
@@ -49,7 +63,7 @@ export function createEntryKeeper(options: EntryKeeperOptions): EntryKeeper {
     list: options.entries,
     parse: readEntry,
     onGone: () => undefined,
-    onChange: () => undefined,
+    onChange: options.onChange,
     steady: options.steady,
   });
 
@@ -93,6 +107,16 @@ export function createEntryKeeper(options: EntryKeeperOptions): EntryKeeper {
   return {
     all: () => view.all(),
     get: (name) => view.get(name),
+    lack: (name) => {
+      const standing = standingOf(view.get(name), clock.now());
+      return standing?.kind === "declared" ? undefined : standing?.failure;
+    },
+    lacksAt: (name) => {
+      const found = view.get(name);
+      const standing = standingOf(found, clock.now());
+      const isOpen = standing?.kind === "waiting" && standing.failure === undefined;
+      return isOpen ? createdAtOf(found, clock.now()) + noticeMs : undefined;
+    },
     add: async (metadata, target, signal) => {
       const name = executorName(metadata.assignment, metadata.attempt);
       const wanted = staticEntry(metadata, target, settings);
@@ -101,7 +125,7 @@ export function createEntryKeeper(options: EntryKeeperOptions): EntryKeeper {
         if (found === undefined) continue;
         switch (compareEntry(found.document, wanted)) {
           case "same":
-            checkStanding(found.document, clock.now());
+            checkStanding(found, clock.now());
             return;
           case "foreign":
             throw new BackendError("terminal", `ClusterStaticEntry ${name} is there already, and not ours`, {
@@ -130,11 +154,18 @@ function readEntry(value: unknown): KnownEntry {
   return { name, uid, resourceVersion, document };
 }
 
+function createdAtOf(found: KnownEntry | undefined, now: number): number {
+  return timeOf(found?.document.metadata.creationTimestamp) ?? now;
+}
+
+function standingOf(found: KnownEntry | undefined, now: number): EntryStanding | undefined {
+  return found && entryStanding(found.document, now - createdAtOf(found, now));
+}
+
 /** It is not waited for, since nothing in it says that an identity is there; but it may say that none will be. */
-function checkStanding(document: EntryDocument, now: number): void {
-  const createdAt = timeOf(document.metadata.creationTimestamp) ?? now;
-  const standing = entryStanding(document, now - createdAt);
-  if (standing.kind === "declared") return;
+function checkStanding(found: KnownEntry, now: number): void {
+  const standing = standingOf(found, now);
+  if (standing === undefined || standing.kind === "declared") return;
   if (standing.failure === undefined) return;
   const kind = standing.kind === "failed" ? "terminal" : "retryable";
   throw new BackendError(kind, standing.failure.evidence, { reason: "identity" });

@@ -55,15 +55,16 @@ export function createPodBackend(options: PodBackendOptions): PodBackend {
     }),
   };
   const collection = createApiCollection(api, paths.pods);
-  const view = createPodView({ ...options, ...lists, steady, collection });
   const nodes = createNodeUids(createApiCollection(api, paths.nodes), steady);
   const keeper = createEntryKeeper({
     ...options,
     entries: lists.entries,
     collection: createApiCollection(api, paths.entries),
     settings: options.entries,
+    onChange: (name) => view.entryMoved(name),
     steady,
   });
+  const view = createPodView({ ...options, ...lists, identities: keeper, steady, collection });
   const around = { ...options, view, collection, nodes, keeper };
 
   return {

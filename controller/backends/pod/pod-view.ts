@@ -6,6 +6,7 @@ import { abortable } from "../../platform/signal.ts";
 import { createWakeup, listenForAny } from "../../platform/wakeup.ts";
 import type { Backend, Executor, ExecutorState, InvalidExecutor } from "../backend.ts";
 import type { ApiCollection } from "./api-collection.ts";
+import type { EntryKeeper } from "./entry-keeper.ts";
 import { createGonePods } from "./gone-pods.ts";
 import { createKnownEvents } from "./known-events.ts";
 import { createObjectView } from "./object-view.ts";
@@ -39,6 +40,8 @@ export type PodView = {
    */
   until<T>(name: string, look: () => T | undefined, ms: number, signal: AbortSignal): Promise<T | undefined>;
   onChange: Backend["onChange"];
+  /** What is known of the registration entry of that name is another now. */
+  entryMoved(name: string): void;
   /** Milliseconds since the watch was known to be current; undefined: never yet. */
   ageMs(): number | undefined;
 };
@@ -46,6 +49,8 @@ export type PodView = {
 export type PodViewOptions = {
   readonly pods: Pick<WatchedList, "documents" | "onChange" | "ageMs">;
   readonly events: Pick<WatchedList, "onChange">;
+  /** Of the registration entries. */
+  readonly identities: Pick<EntryKeeper, "lack" | "lacksAt">;
   readonly collection: ApiCollection;
   readonly owner: string;
   readonly trustDomain: string;
@@ -62,7 +67,7 @@ const behindMs = 5_000;
 const recheckMs = 5_000;
 
 export function createPodView(options: PodViewOptions): PodView {
-  const { collection, owner, clock, steady, log } = options;
+  const { collection, identities, owner, clock, steady, log } = options;
   const listeners = new Set<(name?: string) => void>();
   const moved = createWakeup();
   const changed = (name?: string) => {
@@ -89,6 +94,13 @@ export function createPodView(options: PodViewOptions): PodView {
     onChange: changed,
     steady,
   });
+
+  /** A Pod that runs may still lack its identity. */
+  const stateOf = (pod: PodDocument): ExecutorState => {
+    const { state } = states.lookAt(pod);
+    const waiting = state.phase === "running" ? identities.lack(pod.name) : undefined;
+    return waiting === undefined ? state : { phase: "running", waiting };
+  };
 
   const goneState = (name: string): ExecutorState | undefined => {
     const gone = view.get(name) === undefined ? gonePods.get(name) : undefined;
@@ -140,7 +152,7 @@ export function createPodView(options: PodViewOptions): PodView {
     const seen = { trustDomain: options.trustDomain, seenAt: clock.now() };
     for (const pod of view.all()) {
       if (!belongsTo(pod, owner)) continue;
-      const read = executorOfPod(pod, states.lookAt(pod).state, seen);
+      const read = executorOfPod(pod, stateOf(pod), seen);
       if (read.kind === "executor") executors.push(read.executor);
       else invalid.push(read.invalid);
     }
@@ -181,7 +193,10 @@ export function createPodView(options: PodViewOptions): PodView {
     const pods = [...gone.map(({ last }) => last), ...view.unconfirmed(behindMs)];
     return new Set(pods.map(({ name }) => name));
   };
-  const changesAt = () => view.all().map((pod) => states.lookAt(pod).changesAt ?? Infinity);
+  const changesAt = () =>
+    view
+      .all()
+      .flatMap((pod) => [states.lookAt(pod).changesAt ?? Infinity, identities.lacksAt(pod.name) ?? Infinity]);
 
   return {
     run: async (signal) => {
@@ -193,7 +208,7 @@ export function createPodView(options: PodViewOptions): PodView {
     list,
     all: () => view.all(),
     get: (name) => view.get(name),
-    stateOf: (pod) => states.lookAt(pod).state,
+    stateOf,
     goneState,
     note: (object) => {
       const pod = parsePod(object);
@@ -214,6 +229,7 @@ export function createPodView(options: PodViewOptions): PodView {
         listeners.delete(own);
       };
     },
+    entryMoved: changed,
     ageMs: () => options.pods.ageMs(),
   };
 }

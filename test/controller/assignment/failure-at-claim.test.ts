@@ -14,6 +14,20 @@ describe("failure at the claim", () => {
     }
   });
 
+  it("before it is what the bootstrap said last, where it ended by itself", () => {
+    const said = (error: string) => `exit code 1: {"component":"bootstrap","error":"${error}"}`;
+    for (const [words, reason] of [
+      ["no X.509-SVID for spiffe://a/b from unix:///s: none came within 120 s", "identity"],
+      ["gitea-job-started ended with exit code 1", "docker"],
+      ["gitea-job-started did not end", "docker"],
+      ["facade away", "start_failed"],
+    ] as const) {
+      assert.equal(failureBeforeClaim(failureFor("start_failed", said(words))).reason, reason);
+      assert.equal(failureBeforeClaim(failureFor("no_result", said(words))).reason, reason);
+      assert.equal(failureBeforeClaim(failureFor("too_slow", said(words))).reason, "too_slow");
+    }
+  });
+
   it("keeps what already fits, and what holds for both", () => {
     const before = failureFor("image_missing", "not found");
     assert.equal(failureBeforeClaim(before), before);

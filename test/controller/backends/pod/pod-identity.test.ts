@@ -71,6 +71,37 @@ describe("the registration of a Pod", () => {
     assert.deepEqual(await binding, { bound: true });
   });
 
+  it("that comes to nothing is what a Pod that runs waits for, as soon as that is known", async () => {
+    const executor = await created();
+    await bind(executor);
+    let told = 0;
+    const stop = world.backend.onChange((name) => {
+      if (name === undefined || name === executor.name) told++;
+    });
+    const waiting = async () => {
+      const state = (await world.listed(executor.name))?.state;
+      assert.ok(state?.phase === "running");
+      return state.waiting;
+    };
+    assert.equal(await waiting(), undefined);
+    await world.clock.step(30_000);
+    assert.ok(told > 0, "time alone tells");
+    const failure = await waiting();
+    assert.equal(failure?.reason, "identity");
+    assert.match(failure.evidence, /no spire-controller-manager has read it; none runs, none has class "ci"/);
+    told = 0;
+    const masked = { rendered: true, masked: true };
+    world.cluster.edit(entry, executor.name, (document) => ({ ...document, status: masked }));
+    await settle();
+    assert.ok(told > 0, "the entry tells");
+    assert.match((await waiting())?.evidence ?? "", /an older one has the same/);
+    const used = { rendered: true, masked: false };
+    world.cluster.edit(entry, executor.name, (document) => ({ ...document, status: used }));
+    await settle();
+    assert.equal(await waiting(), undefined);
+    stop();
+  });
+
   it("is put off when no node has the Pod by then", async () => {
     world.kubelet.schedules = false;
     const binding = bind(await created());
