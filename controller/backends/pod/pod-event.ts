@@ -30,18 +30,24 @@ export function aboutPod(value: unknown): { readonly name: string; readonly uid:
 }
 
 /**
- * One event, and when it last happened, in milliseconds since the epoch; 0 if it does not say. Total: what is no event
- * tells nothing.
+ * One event, and when it last happened at the latest, in milliseconds since the epoch; 0 if it does not say. A kubelet
+ * tells whole seconds and the scheduler microseconds, and what a kubelet does comes after it was given the Pod: a
+ * whole second counts as its end. Total: what is no event tells nothing.
  */
 export function parsePodEvent(value: unknown): { readonly at: number; readonly event: PodEvent } {
   const read = event.parse(value);
   const at =
     timeOf(read.series?.lastObservedTime ?? undefined) ??
-    timeOf(read.lastTimestamp ?? undefined) ??
+    endOfSecond(read.lastTimestamp) ??
     timeOf(read.eventTime ?? undefined) ??
-    timeOf(read.firstTimestamp ?? undefined) ??
+    endOfSecond(read.firstTimestamp) ??
     0;
   return { at, event: { reason: read.reason ?? "", message: read.message ?? "" } };
+}
+
+function endOfSecond(time: string | null | undefined): number | undefined {
+  const at = timeOf(time ?? undefined);
+  return at === undefined ? undefined : at + 999;
 }
 
 /**

@@ -179,6 +179,17 @@ describe("the state of an executor, read from its Pod", () => {
         assert.equal(read(aPod(creating), [event(reason, message)]), `${cause}: ${reason}: ${message}`);
     });
 
+    it("takes what a kubelet tells of a second for later than what the scheduler told within it", () => {
+      const events = parsePodEvents([
+        { reason: "Pulling", message: "Pulling image", lastTimestamp: "2026-01-01T00:00:08Z" },
+        { reason: "Scheduled", message: "assigned", eventTime: "2026-01-01T00:00:08.090000Z" },
+      ]);
+      assert.deepEqual(
+        events.map(({ reason }) => reason),
+        ["Scheduled", "Pulling"],
+      );
+    });
+
     it("is what the newest event says, whatever was true before", () => {
       const failedMount = event("FailedMount", 'secret "s" not found');
       const pulling = event("Pulling", 'Pulling image "x"');
