@@ -32,7 +32,8 @@ export function verdict({ failure, result }: EventOf<"failed">, executorGone: bo
   return { by: "controller", result, failure, executorGone };
 }
 
-const cancelled = (executorGone: boolean): End => ({ by: "controller", result: "cancelled", executorGone });
+/** There is no row to tell, so nothing is waited for: some executors take long to end, a pull that hangs for ever. */
+const cancelled: End = { by: "controller", result: "cancelled", executorGone: true };
 
 function beginRows<Name extends "queued" | "starting">(name: Name): Cell<Name, "rows_begun"> {
   return {
@@ -82,7 +83,7 @@ export const queuedRow: Row<"queued"> = {
   claimed: noAttempt,
   steps_reported: noAttempt,
   rows_begun: beginRows("queued"),
-  cancel_told: { to: ["ending"], move: ({ record, now }) => toEnding(record, cancelled(true), now) },
+  cancel_told: { to: ["ending"], move: ({ record, now }) => toEnding(record, cancelled, now) },
   result_reported: noAttempt,
   report_lost: undecided,
   failed: { to: ["ending"], move: ({ record, event, now }) => toEnding(record, verdict(event, true), now) },
@@ -141,7 +142,7 @@ export const startingRow: Row<"starting"> = {
   rows_begun: beginRows("starting"),
   cancel_told: {
     to: ["ending"],
-    move: ({ record, phase: { attempt }, now }) => toEnding(record, cancelled(false), now, { attempt }),
+    move: ({ record, phase: { attempt }, now }) => toEnding(record, cancelled, now, { attempt }),
   },
   result_reported: unclaimed,
   report_lost: undecided,

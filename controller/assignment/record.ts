@@ -33,7 +33,7 @@ export type End =
       readonly result: "failure" | "cancelled";
       /** Absent when there is nothing to explain: somebody cancelled the job before it ran. */
       readonly failure?: Failure;
-      /** No executor writes rows any more: ours may follow. */
+      /** No executor writes rows any more, so ours may follow; or there are none of ours. */
       readonly executorGone: boolean;
     };
 

@@ -53,19 +53,25 @@ export function finishedSteps(
     nothingLives(seen, record) && mine === undefined && others.length === 0 && seen.settled;
   return [
     ...releases(seen, record, phase.at, now, times),
-    ...(mine === undefined ? [] : currentSteps(mine, killed, seen.lingering.has(mine.name))),
+    ...(mine === undefined
+      ? []
+      : currentSteps(mine, killed ? whyOver(phase) : undefined, seen.lingering.has(mine.name))),
     ...deletes(others),
     ...(nothingThere && !mayComeLate(record, phase.at, now, times) ? [{ do: "forget" } as const] : []),
   ];
 }
 
+function whyOver({ result }: PhaseOf<"finished">): string {
+  return result === "cancelled" ? "its task was cancelled" : "its task is over";
+}
+
 /** It is marked, and has ended or does not end however often it is killed, before it is deleted. */
-function currentSteps(executor: Executor, killed: boolean, lingers: boolean): readonly Step[] {
+function currentSteps(executor: Executor, killedFor: string | undefined, lingers: boolean): readonly Step[] {
   const { name, metadata } = executor;
   return [
-    ...(killed ? kills([executor], "its task is over") : []),
+    ...(killedFor === undefined ? [] : kills([executor], killedFor)),
     ...(metadata.terminal ? [] : [{ do: "mark", executor: name } as const]),
-    ...(isAlive(executor) && !(killed && lingers)
+    ...(isAlive(executor) && !(killedFor !== undefined && lingers)
       ? []
       : [{ do: "delete", executor: name, messageFirst: true } as const]),
   ];

@@ -29,11 +29,11 @@ describe("the log in Gitea of a job that meets, on a real cluster,", function ()
   before("let all of them begin, some at once", async () => {
     const { kubernetes, folder } = cluster.platform;
     registry = await startTroubledRegistry(kubernetes, path.join(folder, "k8s/registries"));
-    const { host } = registry;
+    const there = registry;
     const turns = Array.from({ length: lanes }, () => Promise.resolve());
     for (const [index, trouble] of troubles.entries()) {
       const lane = index % lanes;
-      const job = (turns[lane] ?? Promise.resolve()).then(() => meet(cluster, host, trouble));
+      const job = (turns[lane] ?? Promise.resolve()).then(() => meet(cluster, there, trouble));
       met.set(trouble, job);
       turns[lane] = job.then(
         () => undefined,
@@ -70,7 +70,8 @@ describe("the log in Gitea of a job that meets, on a real cluster,", function ()
         told(forCluster, "node_lost"),
       ],
     };
-    assertTold(trouble, await meet(cluster, registry?.host ?? "", trouble));
+    assert.ok(registry !== undefined);
+    assertTold(trouble, await meet(cluster, registry, trouble));
   });
 });
 

@@ -91,6 +91,9 @@ export const startTroubles: readonly Trouble[] = [
         /^This job waits: .*pulled.*Reason: image_pull_slow\. Seen: .*silent\/runner:1/,
       );
       await cancel(met);
+      await met.run.jobs();
+      // No kubelet ends a Pod whose pull it waits for.
+      met.registry.hangUp();
     },
     conclusion: "cancelled",
     rows: [],

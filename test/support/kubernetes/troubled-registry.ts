@@ -9,6 +9,8 @@ import type { Kubernetes } from "../../../scripts/peers/cluster/kubernetes.ts";
 export type TroubledRegistry = AsyncDisposable & {
   /** `<host>:<port>`, to be followed by `/missing`, `/private` or `/silent` and a tag. */
   readonly host: string;
+  /** Ends whatever waits for an answer. */
+  hangUp(): void;
 };
 
 /** Answers by the image's name: `missing` is not there, `private` wants a login, `silent` is never answered. */
@@ -32,6 +34,9 @@ export async function startTroubledRegistry(
   await writeFile(path.join(folder, "hosts.toml"), plain);
   return {
     host,
+    hangUp: () => {
+      server.closeAllConnections();
+    },
     [Symbol.asyncDispose]: async () => {
       server.closeAllConnections();
       server.close();

@@ -4,6 +4,7 @@ import { eventually } from "../eventually.ts";
 import type { PushedRun } from "../push-run.ts";
 import { listObjects } from "./cluster-platform.ts";
 import type { Tenant, TenantOptions } from "./tenant.ts";
+import type { TroubledRegistry } from "./troubled-registry.ts";
 import type { ClusterUnderTest } from "./use-cluster.ts";
 
 /** What a job meets on its way, and what is to be read of it in its log in Gitea. */
@@ -26,6 +27,7 @@ export type Trouble = {
 
 export type Met = {
   readonly cluster: ClusterUnderTest;
+  readonly registry: TroubledRegistry;
   readonly tenant: Tenant;
   readonly run: PushedRun;
 };
@@ -38,20 +40,20 @@ const jobMs = 150_000;
 /** Has one job of a repository of its own, and a controller for it alone, meet its trouble. */
 export async function meet(
   cluster: ClusterUnderTest,
-  registry: string,
+  registry: TroubledRegistry,
   trouble: Trouble,
 ): Promise<TroubledJob> {
   const { name, image, step = "echo it runs", meanwhile } = trouble;
-  const own = image === undefined ? {} : { POD_EXECUTOR_IMAGE: `${registry}/${image}/runner:1` };
+  const own = image === undefined ? {} : { POD_EXECUTOR_IMAGE: `${registry.host}/${image}/runner:1` };
   const changed = { ...own, ...trouble.changed };
   const repository = await cluster.repository(name);
   const scope = `${repository.owner}/${repository.name}`;
   const tenant = await cluster.tenant({ ...trouble.tenant, name, scope });
-  await trouble.before?.({ cluster, tenant });
+  await trouble.before?.({ cluster, registry, tenant });
   const controller = await cluster.start({ tenant, changed });
   try {
     const run = await cluster.pushTo(repository, workflowOf(step));
-    await meanwhile?.({ cluster, tenant, run });
+    await meanwhile?.({ cluster, registry, tenant, run });
     const [job] = await run.jobs(undefined, jobMs);
     if (job === undefined) throw new Error(`${name} has no job`);
     const log = await run.log(job);
