@@ -8,6 +8,7 @@ export type MustLead = () => void;
 
 /** The backend, with nothing created, given an identity, killed or deleted by a process that leads no more. */
 export function backendOfLeader(backend: Backend, mustLead: MustLead): Backend {
+  const { commandFor } = backend;
   return {
     kind: backend.kind,
     list: (signal) => backend.list(signal),
@@ -30,6 +31,7 @@ export function backendOfLeader(backend: Backend, mustLead: MustLead): Backend {
       return backend.delete(...call);
     },
     onChange: (listener) => backend.onChange(listener),
+    ...(commandFor === undefined ? {} : { commandFor }),
   };
 }
 

@@ -70,7 +70,7 @@ export type Backend = {
    */
   onChange(listener: (name?: string) => void): () => void;
   /** A command with which an operator sees for himself why this executor failed, where the backend has one. */
-  commandFor?(name: string, reason: FailureReason): string;
+  readonly commandFor?: (name: string, reason: FailureReason) => string;
 };
 
 /**

@@ -29,5 +29,5 @@ export async function deliverResult(options: DeliveryOptions, sending: Promise<v
   if (relay.waitingRows() > 0) log.warn({ rows: relay.waitingRows() }, "log rows left behind");
   if (result !== undefined) return result;
   relay.refused.throwIfAborted();
-  throw new Error("the facade took no result");
+  throw new Error("no result was delivered: the facade took none, or the executor was told to end");
 }

@@ -37,13 +37,13 @@ export function withResult(known: TaskState, result: Result, now: number): TaskS
 }
 
 /**
- * What a result is worth that came after the executor was told to end, though Gitea wants the job to run:
+ * Whether a result counts that came after the executor was told to end, though Gitea wants the job to run:
  * gitea-runner says SUCCESS of a job whose step it has just cut short, others say CANCELLED, as if a person had
  * asked for it. Only a job that had got through all of its steps is over as it says.
  */
-export function resultAfterStop({ result, steps }: TaskState): Result {
+export function gotThrough({ result, steps }: TaskState): boolean {
   const through = steps.length > 0 && steps.every((step) => step.result === Result.SUCCESS);
-  return result === Result.SUCCESS && through ? Result.SUCCESS : Result.FAILURE;
+  return result === Result.SUCCESS && through;
 }
 
 /** The step that ran shares the job's fate; one that never began is cancelled, as gitea-runner has it. */

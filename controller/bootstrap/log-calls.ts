@@ -1,6 +1,6 @@
 import type { LogRow } from "../../proto/gen/runner/v1/runner_pb.ts";
 import { markerRow } from "./log-gaps.ts";
-import { isIdle, type LogSpool, over, type Piece, type RowsPiece, sizeOf } from "./log-spool.ts";
+import { isIdle, left, type LogSpool, over, type Piece, type RowsPiece, sizeOf } from "./log-spool.ts";
 import { rowCost } from "./row-runs.ts";
 
 /** What the log lane asks of Gitea next. Rows are counted as we count. */
@@ -49,7 +49,8 @@ export function nextCall(spool: LogSpool, now: number): { readonly spool: LogSpo
 export function answered(spool: LogSpool, call: LogCall, stored: number): LogSpool {
   // What Gitea does not have any more is not here either, and the next rows would not fit: this log is over.
   if (stored < spool.stored) return over(spool);
-  const next: LogSpool = { ...withoutStored(spool, Math.min(stored, spool.offered)), certain: true };
+  const known: LogSpool = { ...withoutStored(spool, Math.min(stored, spool.offered)), certain: true };
+  const next = known.end.kind === "left" ? left(known) : known;
   if (call.kind === "rows" && call.noMore && next.stored >= call.index + call.rows.length) return over(next);
   if (next.stored > spool.stored) {
     const batch = call.kind === "rows" ? Math.min(next.batch * 2, next.limits.batch) : next.batch;

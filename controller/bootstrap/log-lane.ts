@@ -11,7 +11,7 @@ import {
 } from "../../proto/gen/runner/v1/runner_pb.ts";
 import { answered, failed, type LogCall, nextCall } from "./log-calls.ts";
 import type { LogLimits } from "./log-limits.ts";
-import { ackIndexFor, append, hasTaken, withLastRow } from "./log-reports.ts";
+import { ackIndexFor, append, hasTaken, withLastRow, withRowBeforeOthers } from "./log-reports.ts";
 import { emptyLog, ended, isIdle, type LogSpool, over, ownIndex, waitingRows } from "./log-spool.ts";
 import { createOutageLog } from "./outage-log.ts";
 import { nextChange, type RelayCore } from "./relay-core.ts";
@@ -25,6 +25,8 @@ export type LogLane = {
   updateLog(report: UpdateLogRequest): Promise<UpdateLogResponse>;
   /** gitea-runner adds no more rows; `lastRow` is one of ours. */
   close(lastRow?: string): void;
+  /** Whether the log may be closed may be known now. */
+  decided(): void;
   /** Sends what was taken, until the log is over; rejects with the signal's reason only. */
   run(signal: AbortSignal): Promise<void>;
   /** Whether there is nothing to send. */
@@ -39,8 +41,11 @@ export type LogLaneOptions = {
   /** Rows that Gitea's log had before gitea-runner's first. */
   readonly logRows: bigint;
   readonly limits: LogLimits;
-  /** Whether Gitea wants the job to go on. */
-  readonly isWanted: () => boolean;
+  /**
+   * Whether the last row closes the log in Gitea. `no`: the controller's rows follow. `unknown`: that depends on the
+   * result, which comes after gitea-runner's last row.
+   */
+  readonly closes: () => "yes" | "no" | "unknown";
 };
 
 const stoppedRow = "The executor was told to end while this job ran.";
@@ -49,10 +54,11 @@ const stoppedRow = "The executor was told to end while this job ran.";
 const beyondAnyLog = 1_000_000_000n;
 
 /** Carries log rows in order, one call in flight. */
-export function createLogLane(core: RelayCore, { logRows, limits, isWanted }: LogLaneOptions): LogLane {
+export function createLogLane(core: RelayCore, { logRows, limits, closes }: LogLaneOptions): LogLane {
   const { clock, times, log, taskId, changed } = core;
   const outage = createOutageLog(log, "UpdateLog");
   let spool: LogSpool = emptyLog(limits);
+  let hasAll = false;
   const become = (next: LogSpool) => {
     if (next === spool) return;
     if (next.lost > spool.lost) log.warn({ rows: next.lost - spool.lost }, "log rows lost");
@@ -62,12 +68,19 @@ export function createLogLane(core: RelayCore, { logRows, limits, isWanted }: Lo
   const rowOf = (content: string): LogRow =>
     create(LogRowSchema, { time: timestampFromMs(clock.now()), content });
 
+  const decided = () => {
+    if (!hasAll) return;
+    const word = closes();
+    if (word === "yes") become(ended(spool));
+    if (word === "no") become(withRowBeforeOthers(spool, rowOf(stoppedRow)));
+  };
+
   const take = (report: UpdateLogRequest, drop: boolean) => {
-    const wasOpen = spool.end.kind === "open";
-    become(append(spool, report, drop));
-    // With the last rows, because Gitea takes none after them.
-    const isLast = wasOpen && spool.end.kind !== "open";
-    if (isLast && core.stop.aborted && isWanted()) become(withLastRow(spool, rowOf(stoppedRow)));
+    const closesNow = closes() === "yes";
+    become(append(spool, closesNow ? report : { ...report, noMore: false }, drop));
+    if (!report.noMore || !hasTaken(spool, report)) return;
+    hasAll = true;
+    if (!closesNow) decided();
   };
 
   const isAway = () => spool.failingSince !== undefined && clock.now() - spool.failingSince >= times.room;
@@ -122,7 +135,12 @@ export function createLogLane(core: RelayCore, { logRows, limits, isWanted }: Lo
 
   return {
     updateLog,
-    close: (lastRow) => become(lastRow === undefined ? ended(spool) : withLastRow(spool, rowOf(lastRow))),
+    close: (lastRow) => {
+      hasAll = true;
+      if (lastRow === undefined || closes() === "no") decided();
+      else become(withLastRow(spool, rowOf(lastRow)));
+    },
+    decided,
     run,
     isDone: () => isIdle(spool),
     waiting: () => waitingRows(spool),

@@ -1,7 +1,7 @@
 import type { LogRow, UpdateLogRequest } from "../../proto/gen/runner/v1/runner_pb.ts";
 import { withoutMiddle } from "./log-gaps.ts";
 import { withoutHugeRows } from "./log-limits.ts";
-import { costOf, ended, type LogSpool } from "./log-spool.ts";
+import { costOf, ended, left, type LogSpool } from "./log-spool.ts";
 import { rowCost, splitRows } from "./row-runs.ts";
 
 /**
@@ -44,6 +44,11 @@ export function ackIndexFor({ accepted }: LogSpool, report: UpdateLogRequest): b
 /** Adds a row of ours as the last one; gitea-runner does not count it. Too late if the log is over. */
 export function withLastRow(spool: LogSpool, row: LogRow): LogSpool {
   return spool.end.kind === "over" ? { ...spool, lost: spool.lost + 1 } : ended(withRows(spool, [row]));
+}
+
+/** Adds a row of ours behind which somebody else's follow. */
+export function withRowBeforeOthers(spool: LogSpool, row: LogRow): LogSpool {
+  return spool.end.kind === "open" ? left(withRows(spool, [row])) : spool;
 }
 
 /** The first rows for which there is room; one at least if nothing waits. */

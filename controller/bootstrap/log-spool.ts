@@ -30,11 +30,13 @@ export type Gap = { readonly from: number; readonly count: number };
 
 /**
  * Whether gitea-runner may add rows (`open`), has given its last ones (`wanted`: the call with the last row is to say
- * so, and has failed so many times), or nothing is sent any more (`over`).
+ * so, and has failed so many times; `left`: it is not, the controller's rows follow), or nothing is sent any more
+ * (`over`).
  */
 export type LogEnd =
   | { readonly kind: "open" }
   | { readonly kind: "wanted"; readonly failures: number }
+  | { readonly kind: "left" }
   | { readonly kind: "over" };
 
 /**
@@ -86,6 +88,13 @@ export function emptyLog(limits: LogLimits): LogSpool {
 /** No rows follow those that wait. */
 export function ended(spool: LogSpool): LogSpool {
   return spool.end.kind === "open" ? { ...spool, end: { kind: "wanted", failures: 0 } } : spool;
+}
+
+/** No rows of ours follow those that wait, but somebody else's do; it is over once Gitea has them. */
+export function left(spool: LogSpool): LogSpool {
+  if (spool.end.kind !== "open" && spool.end.kind !== "left") return spool;
+  const all = spool.certain && spool.pieces.length === 0;
+  return { ...spool, end: { kind: all ? "over" : "left" } };
 }
 
 /** Nothing is sent any more; what still waits is lost. */

@@ -80,19 +80,28 @@ export function createRelay(options: RelayOptions): Relay {
       }
     },
   };
-  const isWanted = () => states.state().ended === Result.UNSPECIFIED;
-  const logs = createLogLane(core, { logRows, limits, isWanted });
+  const closes = () => {
+    const { ended, final } = states.state();
+    if (final.kind === "left") return "no";
+    return stop.aborted && ended === Result.UNSPECIFIED && final.kind === "none" ? "unknown" : "yes";
+  };
+  const logs = createLogLane(core, { logRows, limits, closes });
   const states = createStateLane(core, {
     ended: options.ended,
     isLogDone: () => logs.isDone(),
     placeOf: (index) => logs.placeOf(index),
   });
   return {
-    updateTask: (report) => states.updateTask(report),
+    updateTask: (report) => {
+      const answer = states.updateTask(report);
+      logs.decided();
+      return answer;
+    },
     updateLog: (report) => logs.updateLog(report),
     close: (steps, reason) => {
-      logs.close(states.state().final.kind === "none" ? reason : undefined);
+      const isMissing = states.state().final.kind === "none";
       states.close(steps);
+      logs.close(isMissing ? reason : undefined);
     },
     run: async (signal) => {
       const either = AbortSignal.any([signal, refusal.signal]);

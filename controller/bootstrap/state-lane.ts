@@ -107,7 +107,7 @@ export function createStateLane(core: RelayCore, options: StateLaneOptions): Sta
 
   return {
     updateTask,
-    close: (steps) => become(withoutRunner(spool, steps, clock.now())),
+    close: (steps) => become(withoutRunner(spool, steps, core.stop.aborted, clock.now())),
     run,
     state: () => spool,
     ended: ended.signal,

@@ -7,7 +7,7 @@ import {
   type UpdateTaskResponse,
   UpdateTaskResponseSchema,
 } from "../../proto/gen/runner/v1/runner_pb.ts";
-import { resultAfterStop, withResult } from "./final-state.ts";
+import { gotThrough, withResult } from "./final-state.ts";
 import { noOutputs, type Outputs, withOutputs } from "./outputs.ts";
 
 /** An UpdateTask whose state is there and is the task's. */
@@ -18,6 +18,8 @@ export type Final =
   | { readonly kind: "none" }
   /** gitea-runner has said so: what it is told to be taken, whatever becomes of the facade. */
   | { readonly kind: "reported"; readonly state: TaskState; readonly at: number }
+  /** The executor was told to end while the job ran: whoever knows why says how it ended. */
+  | { readonly kind: "left" }
   /** gitea-runner has ended without a word; the job has so many steps. */
   | { readonly kind: "missing"; readonly steps: number; readonly at: number }
   /** The facade has taken the result. This is what counts: Gitea may have ended the job otherwise. */
@@ -71,24 +73,30 @@ export function withReport(
   if (state.steps.length === 0) state.steps = spool.state.steps;
   const { result } = state;
   state.result = Result.UNSPECIFIED;
-  const cutShort = stopped && spool.ended === Result.UNSPECIFIED;
-  const judged = cutShort ? resultAfterStop(withResult(state, result, now)) : result;
+  const final = (): Final => {
+    if (result === Result.UNSPECIFIED) return spool.final;
+    const reported = withResult(state, result, now);
+    const isLeft = stopped && spool.ended === Result.UNSPECIFIED && !gotThrough(reported);
+    return isLeft ? { kind: "left" } : { kind: "reported", state: reported, at: now };
+  };
   return {
     ...spool,
     state,
     outputs: withOutputs(spool.outputs, report.outputs),
-    final:
-      result === Result.UNSPECIFIED
-        ? spool.final
-        : { kind: "reported", state: withResult(state, judged, now), at: now },
+    final: final(),
     reports: spool.reports + 1,
     unknown: report.$unknown,
   };
 }
 
-/** Takes in that gitea-runner has ended, whose job has so many steps: if it has reported no result there is one now. */
-export function withoutRunner(spool: StateSpool, steps: number, now: number): StateSpool {
-  return spool.final.kind === "none" ? { ...spool, final: { kind: "missing", steps, at: now } } : spool;
+/**
+ * Takes in that gitea-runner has ended, whose job has so many steps: if it has reported no result there is one now,
+ * unless the executor was told to end.
+ */
+export function withoutRunner(spool: StateSpool, steps: number, stopped: boolean, now: number): StateSpool {
+  if (spool.final.kind !== "none") return spool;
+  const isLeft = stopped && spool.ended === Result.UNSPECIFIED;
+  return { ...spool, final: isLeft ? { kind: "left" } : { kind: "missing", steps, at: now } };
 }
 
 /**
@@ -111,6 +119,8 @@ function answerResult(final: Final, ended: Result): Result {
       return final.state.result;
     case "delivered":
       return final.result;
+    case "left":
+      return Result.FAILURE;
     case "none":
     case "missing":
       return ended === Result.UNSPECIFIED ? Result.UNSPECIFIED : Result.CANCELLED;

@@ -1,8 +1,8 @@
 export type SpireIntervals = {
   /** How often the server looks for new entries, as in `500ms`; `default` is its own (5 s). 500 ms unless given. */
-  readonly cacheReloadInterval?: string;
+  readonly cacheReloadInterval?: string | undefined;
   /** How often the agent asks the server, likewise. */
-  readonly syncInterval?: string;
+  readonly syncInterval?: string | undefined;
 };
 
 type Common = SpireIntervals & {

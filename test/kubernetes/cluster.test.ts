@@ -8,19 +8,19 @@ import type { AddressInfo } from "node:net";
 import path from "node:path";
 import { createInterface } from "node:readline";
 import { text } from "node:stream/consumers";
-import { describe, it } from "mocha";
+import { afterEach, before, beforeEach, describe, it } from "mocha";
 import { createSpireEntries } from "../../controller/backends/local/spire-entries.ts";
 import { parseSpiffeId } from "../../controller/identity/spiffe-id.ts";
 import { systemClock } from "../../controller/platform/clock.ts";
 import { createWorkloadClient } from "../../controller/spiffe/workload-client.ts";
 import { openX509Source } from "../../controller/spiffe/x509-source.ts";
-import { clusterObstacle } from "../../scripts/peers/cluster/obstacle.ts";
 import { executorNamespace, executorServiceAccount } from "../../scripts/peers/cluster/objects.ts";
+import { startKubernetes } from "../../scripts/peers/cluster/start-kubernetes.ts";
 import { createRecordingLogger } from "../fakes/recording-logger.ts";
-import { clusterFolder, useCluster } from "../support/cluster.ts";
+import { clusterFolder, needCluster, useCluster } from "../support/cluster.ts";
 import { clusterLeftovers } from "../support/cluster-leftovers.ts";
 import { eventually } from "../support/eventually.ts";
-import { skipFor } from "../support/needs-tools.ts";
+import { processesMentioning } from "../support/find-processes.ts";
 
 const { signal } = new AbortController();
 const trustDomain = "example.org";
@@ -95,10 +95,10 @@ describe("the real Kubernetes", () => {
     await declare("identity", [`k8s:pod-uid:${pod.metadata.uid}`, "unix:uid:2000"]);
     await eventually("it is there", async () => (await linesOf("identity", 2000)).includes(id));
     console.log(`      after ${((performance.now() - begun) / 1000).toFixed(1)} s`);
-    const before = (await linesOf("identity", 2001)).length;
+    const asked = (await linesOf("identity", 2001)).length;
     await eventually(
       "the other has asked again",
-      async () => (await linesOf("identity", 2001)).length > before + 3,
+      async () => (await linesOf("identity", 2001)).length > asked + 3,
     );
     assert.deepEqual([...new Set(await linesOf("identity", 2001))], ["PermissionDenied"]);
     const [first] = await linesOf("identity", 2000);
@@ -188,28 +188,51 @@ describe("the real Kubernetes", () => {
   });
 
   it("can have a second node, which takes no Pod", async () => {
-    const before = await real.cluster.addFakeNode("second", signal);
+    const second = await real.cluster.addFakeNode("second", signal);
     const nodes = JSON.stringify(await real.cluster.api.read("/api/v1/nodes", signal));
     assert.match(nodes, /"name":"second"/);
-    await before[Symbol.asyncDispose]();
+    await second[Symbol.asyncDispose]();
     assert.equal((await real.cluster.api.ask("GET", "/api/v1/nodes/second", signal)).status, 404);
   });
 });
 
 describe("a cluster that has ended", () => {
-  const child = path.join(import.meta.dirname, "../support/cluster-child.ts");
+  before(async function () {
+    await needCluster(this);
+  });
+  let folder: string;
+  beforeEach(async () => {
+    folder = await clusterFolder();
+  });
+  afterEach(() => rm(folder, { recursive: true, maxRetries: 5 }));
 
-  for (const how of ["SIGKILL", "SIGTERM"] as const)
-    it(`leaves nothing behind when its process gets a ${how}`, async function () {
-      const obstacle = await clusterObstacle(process.env);
-      if (obstacle !== undefined) skipFor(this, obstacle);
-      const folder = await clusterFolder();
-      const started = spawn(process.execPath, [child, folder], { stdio: ["ignore", "pipe", "inherit"] });
-      const [name] = (await once(createInterface({ input: started.stdout }), "line")) as [string];
-      assert.notDeepEqual(await clusterLeftovers(name, folder), []);
-      started.kill(how);
-      await once(started, "exit");
-      await eventually("nothing is left", async () => (await clusterLeftovers(name, folder)).length === 0);
-      await rm(folder, { recursive: true, maxRetries: 5 });
-    });
+  it("leaves nothing behind once it is stopped, twice if need be", async () => {
+    const cluster = await startKubernetes({ folder, trustDomain }, signal);
+    assert.notDeepEqual(await clusterLeftovers(cluster.name, folder), []);
+    const begun = performance.now();
+    await cluster.stop();
+    console.log(`      after ${((performance.now() - begun) / 1000).toFixed(1)} s`);
+    assert.deepEqual(await clusterLeftovers(cluster.name, folder), []);
+    await cluster.stop();
+  });
+
+  it("leaves nothing behind when its process is killed, and another cluster beside it as it was", async () => {
+    await using other = await startKubernetes({ folder: path.join(folder, "other"), trustDomain }, signal);
+    const child = path.join(import.meta.dirname, "../support/cluster-child.ts");
+    const own = path.join(folder, "killed");
+    const started = spawn(process.execPath, [child, own], { stdio: ["ignore", "pipe", "inherit"] });
+    const [name] = (await once(createInterface({ input: started.stdout }), "line")) as [string];
+    assert.notEqual(name, other.name);
+    assert.notDeepEqual(await clusterLeftovers(name, own), []);
+    started.kill("SIGKILL");
+    await once(started, "exit");
+    await eventually("nothing is left", async () => (await clusterLeftovers(name, own)).length === 0);
+    assert.equal((await other.api.ask("GET", "/readyz", signal)).text, "ok");
+  });
+
+  it("has ended too when it was given up during its start", async () => {
+    const soon = AbortSignal.timeout(2_500);
+    await assert.rejects(startKubernetes({ folder, trustDomain }, soon), { name: "TimeoutError" });
+    assert.deepEqual(processesMentioning(folder), []);
+  });
 });

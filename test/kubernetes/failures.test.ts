@@ -18,7 +18,7 @@ import { startTroubles } from "./start-troubles.ts";
 
 const troubles = [...startTroubles, ...runTroubles];
 /** So many meet their trouble at once. */
-const lanes = 6;
+const lanes = 8;
 
 describe("the log in Gitea of a job that meets, on a real cluster,", function () {
   this.timeout(600_000);

@@ -15,7 +15,13 @@ import { eventually } from "../support/eventually.ts";
 
 const soon = () => AbortSignal.timeout(30_000);
 /** Times of the table that would make a test long. */
-const RUNNER_TIMES = JSON.stringify({ startMs: 8_000, pendingMs: 8_000, attemptDelayMs: 500 });
+const RUNNER_TIMES = JSON.stringify({
+  startMs: 8_000,
+  pendingMs: 8_000,
+  claimMs: 1_000,
+  againMs: 500,
+  attemptDelayMs: 500,
+});
 
 /** What keeps an executor from starting. */
 export const startTroubles: readonly Trouble[] = [
@@ -95,7 +101,7 @@ export const startTroubles: readonly Trouble[] = [
     changed: { POD_RESOURCES: '{"limits":{"memory":"24Mi"}}', RUNNER_TIMES },
     conclusion: "failure",
     rows: [
-      /^This job never started: all executors that were tried for it failed\. The last one: its executor ran out of memory before it had taken the job\. Seen: OOMKilled, memory limit 24Mi/,
+      /^This job never started: all executors that were tried for it failed\. The last one: its executor ran out of memory before it had taken the job\. Seen: oom: OOMKilled, memory limit 24Mi/,
       toldLast(forCluster, "start_oom"),
       "What to do: raise the memory limit of executors.",
     ],

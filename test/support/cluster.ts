@@ -2,13 +2,10 @@ import { chmod, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, before } from "mocha";
+import type { Kubernetes, KubernetesOptions } from "../../scripts/peers/cluster/kubernetes.ts";
 import { clusterObstacle } from "../../scripts/peers/cluster/obstacle.ts";
 import { type ClusterParts, prepareCluster } from "../../scripts/peers/cluster/prepare-cluster.ts";
-import {
-  type Kubernetes,
-  type KubernetesOptions,
-  startKubernetes,
-} from "../../scripts/peers/cluster/start-kubernetes.ts";
+import { startKubernetes } from "../../scripts/peers/cluster/start-kubernetes.ts";
 import { createReport } from "../../scripts/peers/report.ts";
 import { skipFor } from "./needs-tools.ts";
 
@@ -36,8 +33,7 @@ export function useCluster(options: Omit<KubernetesOptions, "folder" | "parts">)
   };
   before("start a cluster", async function () {
     this.timeout(buildMs);
-    const obstacle = await clusterObstacle(process.env);
-    if (obstacle !== undefined) skipFor(this, obstacle);
+    await needCluster(this);
     const parts = await prepareCluster({ report: createReport() }, signal);
     folder = await clusterFolder();
     const begun = performance.now();
@@ -62,6 +58,12 @@ export function useCluster(options: Omit<KubernetesOptions, "folder" | "parts">)
       return started().startSeconds;
     },
   };
+}
+
+/** Skips a test, or all of a `describe`, where no cluster can run. */
+export async function needCluster(context: Mocha.Context): Promise<void> {
+  const obstacle = await clusterObstacle(process.env);
+  if (obstacle !== undefined) skipFor(context, obstacle);
 }
 
 /** A fresh run folder that other users can enter. */

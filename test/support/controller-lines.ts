@@ -3,9 +3,9 @@ import type { ControllerLine } from "../../scripts/quick-start/controller-proces
 /** What a controller has logged so far. */
 export type ControllerLines = {
   readonly lines: readonly ControllerLine[];
-  add(line: ControllerLine): void;
+  readonly add: (line: ControllerLine) => void;
   /** The first line, logged already or yet to come, that fits. Rejects after 60 s unless told otherwise. */
-  line(fits: (line: ControllerLine) => boolean, deadlineMs?: number): Promise<ControllerLine>;
+  readonly line: (fits: (line: ControllerLine) => boolean, deadlineMs?: number) => Promise<ControllerLine>;
 };
 
 const lineMs = 60_000;

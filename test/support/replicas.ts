@@ -1,4 +1,3 @@
-import { connect } from "node:net";
 import { afterEach } from "mocha";
 import { type Config, readConfig } from "../../controller/config.ts";
 import { runController } from "../../controller/controller.ts";
@@ -7,16 +6,17 @@ import type { LeaseTimes } from "../../controller/lifecycle/lease.ts";
 import { systemClock, systemSteadyClock } from "../../controller/platform/clock.ts";
 import { connectNats } from "../../controller/platform/nats-connection.ts";
 import { createKeyValue } from "../../controller/platform/key-value.ts";
-import { createStreams } from "../../controller/queue/prepare-streams.ts";
-import { stateBucket, wantedStreams } from "../../controller/queue/streams.ts";
+import { stateBucket } from "../../controller/queue/streams.ts";
 import { freePort } from "../../scripts/peers/free-port.ts";
 import { createFakeBackend, createFakeBackendWorld, type FakeBackend } from "../fakes/fake-backend.ts";
 import { createFakeKubernetes, type FakeKubernetes } from "../fakes/fake-kubernetes.ts";
 import { createRecordingLogger, type RecordingLogger } from "../fakes/recording-logger.ts";
+import { answersAt } from "./answers-at.ts";
 import { untilAborted } from "./core-under-test.ts";
 import { type ControllerPeers, peersTrustDomain } from "./controller-peers.ts";
 import { healthPages, type HealthPages } from "./health-pages.ts";
 import { soon } from "./jetstream.ts";
+import { makeStreamsFor } from "./streams-for.ts";
 
 /** One controller of a Deployment. */
 export type Replica = {
@@ -65,12 +65,7 @@ export function useReplicas(peers: ControllerPeers) {
     };
     const kubernetes = createFakeKubernetes(systemClock);
     const world = createFakeBackendWorld();
-    const { url, user, password } = peers.nats;
-    const log = createRecordingLogger();
-    const link = await connectNats({ url, user, password, clock: systemClock, log }, soon());
-    const { stream, subjectBase } = readConfig({ ...environment, HOSTNAME: "nobody" }).nats;
-    await createStreams(link, wantedStreams({ stream, subjectBase, capacity: { pod: 4, vm: 1 } }), soon());
-    await link.close();
+    await makeStreamsFor({ ...environment, HOSTNAME: "nobody" });
 
     const start = async (hostname: string): Promise<Replica> => {
       const facadePort = await freePort();
@@ -81,7 +76,7 @@ export function useReplicas(peers: ControllerPeers) {
         HEALTH_LISTEN: `127.0.0.1:${await freePort()}`,
       };
       const replica = run({ ...readConfig(own), leaseTimes: { ...leaseTimes, ...times } }, kubernetes, world);
-      const started = { ...replica, pages: healthPages(own), listens: () => answers(facadePort) };
+      const started = { ...replica, pages: healthPages(own), listens: () => answersAt(facadePort) };
       running.push(started);
       return started;
     };
@@ -94,6 +89,8 @@ export function useReplicas(peers: ControllerPeers) {
         return typeof name === "string" ? name : "";
       },
       leader: async () => {
+        const { url, user, password, stream } = readConfig({ ...environment, HOSTNAME: "nobody" }).nats;
+        const log = createRecordingLogger();
         const reading = await connectNats({ url, user, password, clock: systemClock, log }, soon());
         try {
           const found = await createKeyValue({ link: reading, bucket: stateBucket(stream) }).read(
@@ -150,16 +147,4 @@ function run(
     },
     ended,
   };
-}
-
-/** Whether a connection can be made. */
-async function answers(port: number): Promise<boolean> {
-  const socket = connect(port, "127.0.0.1");
-  try {
-    return await new Promise((resolve) => {
-      socket.once("connect", () => resolve(true)).once("error", () => resolve(false));
-    });
-  } finally {
-    socket.destroy();
-  }
 }

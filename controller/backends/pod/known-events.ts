@@ -13,7 +13,10 @@ const mostReasons = 30;
 /** Takes in what the list tells of Pods whose names are ours; an event may come before its Pod does. */
 export function createKnownEvents(
   list: Pick<WatchedList, "onChange">,
-  { isOurs, onChange }: { readonly isOurs: (podName: string) => boolean; readonly onChange: () => void },
+  {
+    isOurs,
+    onChange,
+  }: { readonly isOurs: (podName: string) => boolean; readonly onChange: (podName: string) => void },
 ): KnownEvents {
   const known = new Map<string, Map<string, unknown>>();
 
@@ -28,7 +31,7 @@ export function createKnownEvents(
     if (before !== undefined && parsePodEvent(before).at > at) return;
     setLast(reasons, event.reason, object, mostReasons);
     setLast(known, uid, reasons, mostPods);
-    onChange();
+    onChange(name);
   });
 
   return { of: (podUid) => parsePodEvents([...(known.get(podUid)?.values() ?? [])]) };

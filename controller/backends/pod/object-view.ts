@@ -30,7 +30,8 @@ export type ObjectViewOptions<T extends Versioned> = {
   readonly parse: (document: unknown) => T;
   /** An object is not in the view any more; as it was last seen. */
   readonly onGone: (last: T) => void;
-  readonly onChange: () => void;
+  /** Something about the object of that name may be another now. */
+  readonly onChange: (name: string) => void;
   readonly steady: SteadyClock;
 };
 
@@ -95,8 +96,10 @@ export function createObjectView<T extends Versioned>(options: ObjectViewOptions
   };
 
   list.onChange(({ type, object }) => {
-    sync(type === "DELETED" ? parse(object) : undefined);
-    options.onChange();
+    if (type === "BOOKMARK") return;
+    const told = parse(object);
+    sync(type === "DELETED" ? told : undefined);
+    options.onChange(told.name);
   });
 
   return {
@@ -114,17 +117,17 @@ export function createObjectView<T extends Versioned>(options: ObjectViewOptions
       const known = get(object.name);
       if (isGone(object) || (known !== undefined && newer(known, object) === known)) return;
       noted.set(object.name, { object, at: steady() });
-      options.onChange();
+      options.onChange(object.name);
     },
     noteGone: (object) => {
       sync();
       goes(object, true);
-      options.onChange();
+      options.onChange(object.name);
     },
     noteAbsent: (object) => {
       sync();
       goes(object, false);
-      options.onChange();
+      options.onChange(object.name);
     },
     unconfirmed: (ms) =>
       [...noted.values()].filter(({ at }) => steady() - at >= ms).map(({ object }) => object),

@@ -38,7 +38,7 @@ export type PodView = {
    * not tell is asked for now and then.
    */
   until<T>(name: string, look: () => T | undefined, ms: number, signal: AbortSignal): Promise<T | undefined>;
-  onChange(listener: () => void): () => void;
+  onChange: Backend["onChange"];
   /** Milliseconds since the watch was known to be current; undefined: never yet. */
   ageMs(): number | undefined;
 };
@@ -63,11 +63,11 @@ const recheckMs = 5_000;
 
 export function createPodView(options: PodViewOptions): PodView {
   const { collection, owner, clock, steady, log } = options;
-  const listeners = new Set<() => void>();
+  const listeners = new Set<(name?: string) => void>();
   const moved = createWakeup();
-  const changed = () => {
+  const changed = (name?: string) => {
     moved.wake();
-    for (const listener of listeners) listener();
+    for (const listener of listeners) listener(name);
   };
   const suspected = createWakeup();
   const gonePods = createGonePods();
@@ -107,7 +107,7 @@ export function createPodView(options: PodViewOptions): PodView {
       log.error({ executor: name }, "executor has lost its owner's label, and is left alone from now on");
       gonePods.forget(name);
     } else if (view.get(name)?.uid === found.uid) gonePods.forget(name);
-    changed();
+    changed(name);
   };
 
   const fetch = async (name: string, signal: AbortSignal): Promise<PodDocument | undefined> => {
@@ -208,7 +208,7 @@ export function createPodView(options: PodViewOptions): PodView {
     },
     until,
     onChange: (listener) => {
-      const own = () => listener();
+      const own = (name?: string) => listener(name);
       listeners.add(own);
       return () => {
         listeners.delete(own);

@@ -1,4 +1,4 @@
-import { type Component, type ComponentRecipe, startComponent } from "./component.ts";
+import type { ComponentRecipe } from "./component.ts";
 import type { ContainerdFiles } from "./containerd-settings.ts";
 import { type Image, writeImages } from "./image/oci-layout.ts";
 import type { Layer } from "./image/layer.ts";
@@ -8,21 +8,16 @@ import type { Namespaces } from "./namespaces.ts";
 const importDeadlineMs = 180_000;
 const importScript = 'tar -C "$1" -chf - . | ctr -a "$2" -n k8s.io images import --snapshotter overlayfs -';
 
-/** Starts containerd, which needs nothing but its namespaces. */
-export async function startContainerd(
-  files: ContainerdFiles,
-  launch: Launch,
-  signal: AbortSignal,
-): Promise<Component> {
-  const recipe: ComponentRecipe = launch({
+/** It needs nothing but its namespaces. */
+export function containerdRecipe(files: ContainerdFiles, launch: Launch): ComponentRecipe {
+  return launch({
     name: "containerd",
     args: ["--config", files.configuration],
-    isReady: async (abort) => {
-      await launch.ask("ctr", ["-a", files.socket, "version"], abort);
+    isReady: async (signal) => {
+      await launch.ask("ctr", ["-a", files.socket, "version"], signal);
       return true;
     },
   });
-  return await startComponent(recipe, signal);
 }
 
 /** Gives images to a containerd that runs, and has the layers `without` already. `folder` is not there yet. */

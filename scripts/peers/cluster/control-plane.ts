@@ -1,4 +1,4 @@
-import type { ClusterCertificates } from "./certificates.ts";
+import type { Site } from "./site.ts";
 
 /** The flags of the programs that every cluster has once. */
 export type ControlPlane = {
@@ -8,26 +8,17 @@ export type ControlPlane = {
   readonly scheduler: readonly string[];
 };
 
-export type ControlPlaneOptions = {
-  readonly folder: string;
-  readonly nodeIp: string;
-  readonly certificates: ClusterCertificates;
-  readonly controllerManagerKubeconfig: string;
-  readonly schedulerKubeconfig: string;
-};
-
 /** Ports are fixed: nobody else is in the cluster's network namespace. */
 export const apiServerPort = 6443;
 const etcdClients = "http://127.0.0.1:2379";
 const etcdPeers = "http://127.0.0.1:2380";
 
 /** A node counts as lost after 12 s without news and not after 50, and its Pods are evicted 5 s later, not 300. */
-export function controlPlane(options: ControlPlaneOptions): ControlPlane {
-  const { folder, nodeIp, certificates } = options;
+export function controlPlane({ below, slot, certificates, kubeconfigs }: Site): ControlPlane {
   const { ca, apiServer, admin, serviceAccounts } = certificates;
   return {
     etcd: [
-      `--data-dir=${folder}/etcd`,
+      `--data-dir=${below("etcd")}`,
       "--name=cluster",
       `--listen-client-urls=${etcdClients}`,
       `--advertise-client-urls=${etcdClients}`,
@@ -42,8 +33,8 @@ export function controlPlane(options: ControlPlaneOptions): ControlPlane {
       `--etcd-servers=${etcdClients}`,
       "--bind-address=0.0.0.0",
       `--secure-port=${apiServerPort}`,
-      `--advertise-address=${nodeIp}`,
-      `--cert-dir=${folder}/apiserver`,
+      `--advertise-address=${slot.nodeIp}`,
+      `--cert-dir=${below("apiserver")}`,
       `--tls-cert-file=${apiServer.certificate}`,
       `--tls-private-key-file=${apiServer.key}`,
       `--client-ca-file=${ca}`,
@@ -64,14 +55,14 @@ export function controlPlane(options: ControlPlaneOptions): ControlPlane {
       "--v=1",
     ],
     controllerManager: [
-      ...client(options.controllerManagerKubeconfig, `${folder}/controller-manager`),
+      ...client(kubeconfigs.controllerManager, below("controller-manager")),
       `--service-account-private-key-file=${serviceAccounts.privateKey}`,
       `--root-ca-file=${ca}`,
       "--use-service-account-credentials=true",
       "--node-monitor-period=2s",
       "--node-monitor-grace-period=12s",
     ],
-    scheduler: client(options.schedulerKubeconfig, `${folder}/scheduler`),
+    scheduler: client(kubeconfigs.scheduler, below("scheduler")),
   };
 }
 

@@ -1,14 +1,8 @@
 import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
 import type { ComponentRecipe } from "./component.ts";
-import type { Launch } from "./launch.ts";
+import type { Site } from "./site.ts";
 
 export type EntryControllerOptions = {
-  readonly folder: string;
-  readonly launch: Launch;
-  /** Where it tells its health. */
-  readonly address: string;
-  readonly kubeconfig: string;
   readonly clusterName: string;
   readonly className: string;
   readonly trustDomain: string;
@@ -22,8 +16,11 @@ const healthPort = 18_084;
  * https://github.com/spiffe/spire-controller-manager/blob/v0.6.4/docs/spire-controller-manager-config.md. It leaves
  * alone the entries that others have made: its own are known by their prefix.
  */
-export async function entryController(options: EntryControllerOptions): Promise<ComponentRecipe> {
-  const health = `${options.address}:${healthPort}`;
+export async function entryController(
+  { slot, below, launch, kubeconfigs }: Site,
+  options: EntryControllerOptions,
+): Promise<ComponentRecipe> {
+  const health = `${slot.nodeIp}:${healthPort}`;
   const configuration = {
     apiVersion: "spire.spiffe.io/v1alpha1",
     kind: "ControllerManagerConfig",
@@ -41,12 +38,12 @@ export async function entryController(options: EntryControllerOptions): Promise<
     gcInterval: 1_000_000_000,
     spireServerSocketPath: options.serverSocket,
   };
-  const file = join(options.folder, "controller-manager.json");
+  const file = below("spire-node/controller-manager.json");
   await writeFile(file, JSON.stringify(configuration));
-  return options.launch({
+  return launch({
     name: "spire-controller-manager",
     args: ["-config", file],
-    environment: { ENABLE_WEBHOOKS: "false", KUBECONFIG: options.kubeconfig },
+    environment: { ENABLE_WEBHOOKS: "false", KUBECONFIG: kubeconfigs.admin },
     isReady: async (signal) => (await fetch(`http://${health}/readyz`, { signal })).ok,
   });
 }

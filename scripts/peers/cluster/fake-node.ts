@@ -5,23 +5,26 @@ const refreshMs = 2_000;
 
 /**
  * Adds a node that says it is ready and never takes a Pod. When all nodes of a cluster are lost nothing is evicted
- * from them, so a cluster of one node needs another for that. Disposing it ends its news, and removes it.
+ * from them, so a cluster of one node needs another for that. Disposing it ends its news, and removes it; so does the
+ * end of the cluster.
  */
 export async function addFakeNode(
   api: ClusterApi,
   name: string,
+  clusterEnded: AbortSignal,
   signal: AbortSignal,
 ): Promise<AsyncDisposable> {
   const taint = { key: "gitea-dynamic-runner/fake", value: "true", effect: "NoSchedule" };
   const node = { apiVersion: "v1", kind: "Node", metadata: { name }, spec: { taints: [taint] } };
   await api.create("/api/v1/nodes", node, signal);
-  const over = new AbortController();
   await tellReady(api, name, signal);
+  const over = new AbortController();
+  const either = AbortSignal.any([over.signal, clusterEnded]);
   const refreshing = async () => {
-    while (!over.signal.aborted) {
+    while (!either.aborted) {
       // An API server that is stopped is no reason to give up.
-      await tellReady(api, name, over.signal).catch(() => undefined);
-      await systemClock.sleep(refreshMs, over.signal).catch(() => undefined);
+      await tellReady(api, name, either).catch(() => undefined);
+      await systemClock.sleep(refreshMs, either).catch(() => undefined);
     }
   };
   const ended = refreshing();
@@ -29,7 +32,7 @@ export async function addFakeNode(
     [Symbol.asyncDispose]: async () => {
       over.abort();
       await ended;
-      await api.remove(`/api/v1/nodes/${name}`, new AbortController().signal);
+      if (!clusterEnded.aborted) await api.remove(`/api/v1/nodes/${name}`, clusterEnded);
     },
   };
 }

@@ -5,7 +5,8 @@ import { systemClock } from "../../../controller/platform/clock.ts";
 import { cacheFolder } from "../cache-folder.ts";
 import { withLock } from "../lock.ts";
 import { runCommand } from "../run-command.ts";
-import { startContainerd, importImages } from "./containerd.ts";
+import { startComponent } from "./component.ts";
+import { containerdRecipe, importImages } from "./containerd.ts";
 import { writeContainerdFiles } from "./containerd-settings.ts";
 import type { LayerOptions } from "./image/cached-layer.ts";
 import { baseImages, type BaseLayers } from "./image/executor-images.ts";
@@ -52,7 +53,7 @@ export async function imageStore(
       const files = await writeContainerdFiles(folder);
       try {
         const launch = createLaunch(namespaces, programs, folder, environment);
-        const containerd = await startContainerd(files, launch, signal);
+        const containerd = await startComponent(containerdRecipe(files, launch), signal);
         const images = { folder: join(folder, "images"), socket: files.socket };
         await importImages(baseImages(layers), images, namespaces, signal);
         await containerd.stop();

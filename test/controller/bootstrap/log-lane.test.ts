@@ -270,12 +270,36 @@ describe("a Gitea that cannot store logs, but answers", () => {
 describe("the log of an executor that is told to end", () => {
   const told = "The executor was told to end while this job ran.";
 
-  it("says so in its last row, which gitea-runner does not count", async () => {
+  it("says so in its last row, which gitea-runner does not count, and stays open for the controller", async () => {
     const parts = facadeInMemory({ logRows: 3 });
     const relay = parts.newRelay({ stop: AbortSignal.abort() });
     assert.equal(await ackOf(relay.updateLog(someRows(0, ["a"]))), 1n);
     for (let i = 0; i < 2; i++) assert.equal(await ackOf(relay.updateLog(someRows(1, ["b"], true))), 2n);
+    await stored(parts, ["a", "b"]);
+    void relay.updateTask(aReport({ result: Result.FAILURE }));
     await stored(parts, ["a", "b", told]);
+    await relay.sending;
+    assert.ok(parts.facade.logs.every(({ noMore }) => !noMore));
+  });
+
+  it("says so when gitea-runner has ended without a word", async () => {
+    const parts = facadeInMemory();
+    const relay = parts.newRelay({ stop: AbortSignal.abort() });
+    await relay.updateLog(someRows(0, ["a"]));
+    relay.close(1, "gitea-runner ended.");
+    await stored(parts, ["a", told]);
+    await relay.sending;
+    assert.ok(parts.facade.logs.every(({ noMore }) => !noMore));
+  });
+
+  it("is closed if the job had got through all of its steps, and says nothing of it", async () => {
+    const parts = facadeInMemory();
+    const relay = parts.newRelay({ stop: AbortSignal.abort() });
+    await relay.updateLog(someRows(0, ["a"], true));
+    const steps = [{ id: 0n, result: Result.SUCCESS }];
+    await relay.updateTask(aReport({ result: Result.SUCCESS, steps }));
+    await relay.sending;
+    assert.deepEqual(parts.facade.rows, ["a"]);
     assert.equal(parts.facade.logs.at(-1)?.noMore, true);
   });
 

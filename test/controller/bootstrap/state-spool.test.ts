@@ -201,11 +201,11 @@ describe("the state spool", () => {
   it("makes a failure of a job whose gitea-runner ended without a word, unless Gitea has ended it", () => {
     const steps = [{ id: 0n, result: Result.SUCCESS }];
     const resultsOf = ({ state }: StateCall) => [state.result, ...state.steps.map((step) => step.result)];
-    const spool = withoutRunner(reported(fresh(), { steps }), 2, start);
+    const spool = withoutRunner(reported(fresh(), { steps }), 2, false, start);
     assert.deepEqual(resultsOf(callOf(spool)), [Result.FAILURE, Result.SUCCESS, Result.CANCELLED]);
     const ended = answers(spool, Result.CANCELLED, [], callOf(spool, start + 10_000, false));
     assert.deepEqual(resultsOf(callOf(ended)), [Result.CANCELLED, Result.SUCCESS, Result.CANCELLED]);
-    const own = withoutRunner(reported(fresh(), { result: Result.SUCCESS }), 2, start);
+    const own = withoutRunner(reported(fresh(), { result: Result.SUCCESS }), 2, false, start);
     assert.deepEqual(resultsOf(callOf(own)), [Result.SUCCESS]);
   });
 });

@@ -1,8 +1,8 @@
 import { createSpireEntries } from "../../../controller/backends/local/spire-entries.ts";
 import { parseSpiffeId, type SpiffeId } from "../../../controller/identity/spiffe-id.ts";
 import type { ClusterParts } from "../../../scripts/peers/cluster/prepare-cluster.ts";
-import { type Kubernetes, startKubernetes } from "../../../scripts/peers/cluster/start-kubernetes.ts";
-import { freePort } from "../../../scripts/peers/free-port.ts";
+import type { Kubernetes } from "../../../scripts/peers/cluster/kubernetes.ts";
+import { startKubernetes } from "../../../scripts/peers/cluster/start-kubernetes.ts";
 import { createAdmin, type GiteaAdmin } from "../../../scripts/peers/gitea-api/admin.ts";
 import type { GiteaSettings } from "../../../scripts/peers/gitea-settings.ts";
 import { runCommand } from "../../../scripts/peers/run-command.ts";
@@ -27,7 +27,7 @@ export type ClusterPlatform = AsyncDisposable & {
   readonly nats: Nats;
   /** Addresses of ours that Pods reach: of each controller that may run beside another one. */
   readonly addresses: readonly string[];
-  readonly facade: { readonly id: SpiffeId; readonly port: number; readonly url: string };
+  readonly facadeId: SpiffeId;
 };
 
 export type ClusterPlatformOptions = {
@@ -62,7 +62,6 @@ export async function startClusterPlatform(
   const queue = { folder: await folder.below("nats"), peer: peers.nats };
   const nats = stack.use(await startNats(queue, signal));
   await registerFacade(kubernetes, signal);
-  const port = await freePort();
   const all = stack.move();
   return {
     folder: folder.path,
@@ -71,7 +70,7 @@ export async function startClusterPlatform(
     admin,
     nats,
     addresses,
-    facade: { id: facadeId, port, url: `https://${facadeName}:${port}` },
+    facadeId,
     [Symbol.asyncDispose]: () => all.disposeAsync(),
   };
 }

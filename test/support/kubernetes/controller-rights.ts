@@ -1,6 +1,6 @@
 import { permissionsOf, type Permission } from "../../../controller/kubernetes/permissions.ts";
 import type { ClusterApi, KubernetesObject } from "../../../scripts/peers/cluster/api.ts";
-import type { ServiceAccount } from "../../../scripts/peers/cluster/start-kubernetes.ts";
+import type { ServiceAccount } from "../../../scripts/peers/cluster/service-account-token.ts";
 
 /** Where executors and the Lease are; the controller's own table says what it has to do there. */
 export type RightsOptions = {

@@ -1,4 +1,4 @@
-import type { Kubernetes } from "../../../scripts/peers/cluster/start-kubernetes.ts";
+import type { Kubernetes } from "../../../scripts/peers/cluster/kubernetes.ts";
 import { eventually } from "../eventually.ts";
 import { listObjects } from "./cluster-platform.ts";
 import type { PodOfJob } from "./troubles.ts";

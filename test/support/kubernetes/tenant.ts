@@ -41,7 +41,7 @@ export async function createTenant(
   signal: AbortSignal,
 ): Promise<Tenant> {
   const { name, namespace = `ci-${name}`, scope, capacity = 4, without } = options;
-  const { kubernetes, nats, addresses, facade } = platform;
+  const { kubernetes, nats, addresses, facadeId } = platform;
   const { gitea = platform.gitea } = options;
   const folder = path.join(platform.folder, `tenant-${name}`);
   await mkdir(folder);
@@ -61,6 +61,7 @@ export async function createTenant(
 
   const patch = path.join(folder, "pod-patch.yaml");
   await writeFile(patch, patchOf(addresses, options));
+  const port = await freePort();
   const common = {
     GITEA_URL: gitea.url,
     GITEA_RUNNER_UUID: runner.uuid,
@@ -71,8 +72,8 @@ export async function createTenant(
     NATS_STREAM: stream,
     NATS_SUBJECT_BASE: subjectBase,
     TRUST_DOMAIN: trustDomain,
-    RUNNER_FACADE_URL: facade.url,
-    RUNNER_FACADE_SPIFFE_ID: facade.id,
+    RUNNER_FACADE_URL: `https://${facadeName}:${port}`,
+    RUNNER_FACADE_SPIFFE_ID: facadeId,
     CAPABILITY_KEY_FILE: await writeSecret(folder, "capability-keys", newCapabilityKey()),
     SPIFFE_ENDPOINT_SOCKET: `unix://${kubernetes.spire.agentSocket}`,
     COMPONENTS: "scheduler,pod-worker",
@@ -93,7 +94,7 @@ export async function createTenant(
     environment: async (place) => ({
       ...common,
       HOSTNAME: `${name}-${place}`,
-      RUNNER_FACADE_LISTEN: `${addresses[place] ?? ""}:${facade.port}`,
+      RUNNER_FACADE_LISTEN: `${addresses[place] ?? ""}:${port}`,
       HEALTH_LISTEN: `127.0.0.1:${await freePort()}`,
       KUBECONFIG: await kubernetes.kubeconfigFor(account, signal),
     }),

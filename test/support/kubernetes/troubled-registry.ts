@@ -3,7 +3,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import path from "node:path";
-import type { Kubernetes } from "../../../scripts/peers/cluster/start-kubernetes.ts";
+import type { Kubernetes } from "../../../scripts/peers/cluster/kubernetes.ts";
 
 /** A registry that has no image, for nodes to be refused by. */
 export type TroubledRegistry = AsyncDisposable & {
@@ -28,7 +28,8 @@ export async function startTroubledRegistry(
   // Without TLS, which containerd has to be told.
   const folder = path.join(hostsFolder, host);
   await mkdir(folder, { recursive: true });
-  await writeFile(path.join(folder, "hosts.toml"), `server = "http://${host}"\n`);
+  const plain = `server = "http://${host}"\n[host."http://${host}"]\n  capabilities = ["pull", "resolve"]\n`;
+  await writeFile(path.join(folder, "hosts.toml"), plain);
   return {
     host,
     [Symbol.asyncDispose]: async () => {

@@ -73,7 +73,9 @@ export async function untilRow(run: PushedRun, row: RegExp): Promise<void> {
     last = await run.log(job).catch(() => []);
     return last.some((text) => row.test(text));
   };
-  await eventually(`a row ${String(row)}, in:\n${last.join("\n")}`, isThere, rowMs, 300);
+  await eventually(`a row ${String(row)}`, isThere, rowMs, 300).catch((error: unknown) => {
+    throw new Error(`the log is:\n${last.join("\n")}`, { cause: error });
+  });
 }
 
 export async function cancel({ cluster, run }: Met): Promise<void> {

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { mkdir, mkdtemp, rm, stat, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { linkProgramForOthers } from "../../../../controller/backends/local/copy-for-others.ts";
 import { stageProgram } from "../../../../controller/backends/local/stage-program.ts";
@@ -17,7 +17,8 @@ export type ProgramPeers = { readonly giteaRunner: Peer; readonly spireAgent: Pe
 const repository = join(import.meta.dirname, "../../../..");
 
 /** Node, as npm has installed it for images: a system's own may need libraries that the image lacks. */
-const node = join(repository, `node_modules/node-linux-${process.arch}/bin/node`);
+const nodePackage = join(repository, `node_modules/node-linux-${process.arch}`);
+const node = join(nodePackage, "bin/node");
 
 /** gitea-runner's configuration in the image: its cache server would outlive no job, and the Pod has a deadline. */
 const runnerConfiguration = `log: {level: info}
@@ -33,10 +34,12 @@ export async function programsLayer(
   signal: AbortSignal,
 ): Promise<Layer> {
   const programs = namedPrograms(peers);
-  const hash = createHash("sha256");
-  for (const [name, file] of Object.entries(programs)) {
-    const { size, mtimeMs } = await stat(file);
-    hash.update(`${name} ${size} ${mtimeMs}\n`);
+  const key = createHash("sha256");
+  // Not Node's file: each npm ci writes it anew.
+  key.update(await readFile(join(nodePackage, "package.json")));
+  for (const { name, version, binary } of Object.values(peers)) {
+    const { size, mtimeMs } = await stat(binary);
+    key.update(`${name} ${version} ${size} ${mtimeMs}\n`);
   }
   const make = async (file: string, abort: AbortSignal) => {
     const root = join(dirname(file), "root");
@@ -47,8 +50,8 @@ export async function programsLayer(
     await writeTar(file, root, ["."], options.environment, abort);
     await rm(root, { recursive: true });
   };
-  const key = hash.digest("hex").slice(0, 12);
-  return await cachedLayer({ name: "executor-programs", key, make }, options, signal);
+  const recipe = { name: "executor-programs", key: key.digest("hex").slice(0, 12), make };
+  return await cachedLayer(recipe, options, signal);
 }
 
 /** The layer with the sources as they are now: small, and often new. It comes to lie in the folder. */

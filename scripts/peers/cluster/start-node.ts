@@ -1,0 +1,48 @@
+import type { Component } from "./component.ts";
+import { hasCondition } from "./conditions.ts";
+import { importImages, containerdRecipe } from "./containerd.ts";
+import { copyImageStore } from "./image-store.ts";
+import { executorImageOf } from "./image/executor-images.ts";
+import { sourcesLayer } from "./image/program-layers.ts";
+import { programPeers } from "./prepare-cluster.ts";
+import type { Site } from "./site.ts";
+
+/** Starts containerd, with the images of the sandbox and of the executor. */
+export async function startRuntime(site: Site, signal: AbortSignal): Promise<Component> {
+  const { parts, below, namespaces } = site;
+  const { root, socket } = site.node.containerd;
+  const { debian, programs } = parts.layers;
+  await copyImageStore(parts.images, root, parts.environment, signal);
+  const containerd = await site.start(containerdRecipe(site.node.containerd, site.launch), signal);
+  const sources = await sourcesLayer(programPeers(parts.peers), below(""), parts, signal);
+  const given = { folder: below("images"), socket, without: [debian, programs] };
+  await importImages([executorImageOf(parts.layers, sources)], given, namespaces, signal);
+  return containerd;
+}
+
+/** Starts the kubelet and waits until its node takes Pods. */
+export async function startKubelet(
+  site: Site,
+  signal: AbortSignal,
+): Promise<{ readonly kubelet: Component; readonly nodeUid: string }> {
+  const { api, nodeName, node, slot, kubeconfigs } = site;
+  const path = `/api/v1/nodes/${nodeName}`;
+  const isReady = async (abort: AbortSignal) => {
+    // What stands in the object is the last that was heard: of one that was stopped it is still ready.
+    const { text: health } = await api.ask("GET", `${path}/proxy/healthz`, abort);
+    return health === "ok" && hasCondition(await api.read(path, abort), "Ready");
+  };
+  const args = [
+    `--config=${node.kubeletConfiguration}`,
+    `--kubeconfig=${kubeconfigs.node}`,
+    `--hostname-override=${nodeName}`,
+    `--node-ip=${slot.nodeIp}`,
+    `--root-dir=${node.kubeletRoot}`,
+    `--cert-dir=${node.kubeletRoot}/pki`,
+    "--v=2",
+  ];
+  const kubelet = await site.start(site.launch({ name: "kubelet", args, isReady }), signal);
+  const { uid } = (await api.read(path, signal)).metadata;
+  if (uid === undefined) throw new Error(`the node ${nodeName} has no UID`);
+  return { kubelet, nodeUid: uid };
+}

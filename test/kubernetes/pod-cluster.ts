@@ -1,0 +1,196 @@
+import { readFile } from "node:fs/promises";
+import { ownerLabel } from "../../controller/assignment/executor-metadata.ts";
+import { createPodBackend, type PodBackend } from "../../controller/backends/pod/pod-backend.ts";
+import type { JsonObject } from "../../controller/backends/pod/json.ts";
+import type { PodBackendOptions } from "../../controller/backends/pod/pod-options.ts";
+import { createHttpsApi } from "../../controller/kubernetes/https-api.ts";
+import type { KubernetesApi } from "../../controller/kubernetes/kubernetes-api.ts";
+import { type Permission, permissionsOf } from "../../controller/kubernetes/permissions.ts";
+import { systemClock } from "../../controller/platform/clock.ts";
+import {
+  controllerServiceAccount,
+  executorNamespace,
+  executorServiceAccount,
+} from "../../scripts/peers/cluster/objects.ts";
+import type { Kubernetes } from "../../scripts/peers/cluster/kubernetes.ts";
+import { runningWith } from "../controller/backends/local/local-world.ts";
+import { createRecordingLogger, type RecordingLogger } from "../fakes/recording-logger.ts";
+import type { BackendUnderTest } from "../support/backend-contract.ts";
+import { anExecutorMetadata, testTrustDomain } from "../support/builders.ts";
+import { eventually } from "../support/eventually.ts";
+import { podSettings } from "../support/pod.ts";
+
+const { signal } = new AbortController();
+export const podsPath = `/api/v1/namespaces/${executorNamespace}/pods`;
+export const entriesPath = "/apis/spire.spiffe.io/v1alpha1/clusterstaticentries";
+
+export type PodClusterWorld = BackendUnderTest & {
+  readonly backend: PodBackend;
+  readonly log: RecordingLogger;
+  another(overrides?: Partial<PodBackendOptions>): Promise<PodBackend>;
+};
+
+/** A backend over a real cluster, with no other rights than the controller's. It leaves nothing there. */
+export async function makePodCluster(
+  cluster: Kubernetes,
+  overrides: Partial<PodBackendOptions> = {},
+): Promise<PodClusterWorld> {
+  const api = await controllerApi(cluster);
+  const log = createRecordingLogger();
+  const over = new AbortController();
+  const runs: Promise<void>[] = [];
+  const options: PodBackendOptions = {
+    api,
+    owner: anExecutorMetadata().owner,
+    trustDomain: testTrustDomain,
+    pods: clusterPods(cluster),
+    entries: {
+      cluster: cluster.clusterName,
+      className: "spire-mgmt-spire",
+      agentId: `spiffe://${testTrustDomain}/spire/agent/k8s_psat/{cluster}/{nodeUid}`,
+      uid: 2000,
+      svidTtlSeconds: 600,
+    },
+    clock: systemClock,
+    random: Math.random,
+    log,
+    ...overrides,
+  };
+  const another = async (more: Partial<PodBackendOptions> = {}) => {
+    const backend = createPodBackend({ ...options, ...more });
+    runs.push(backend.run(over.signal));
+    return backend;
+  };
+  const podThere = async (name: string) => await phaseOf(cluster, name);
+
+  return {
+    backend: await another(),
+    log,
+    another,
+    restarted: () => another(),
+    ofOwner: (owner) => another({ owner }),
+    // The scheduler does it.
+    makeBindable: async () => undefined,
+    end: async (name) => {
+      await eventually("it runs", async () => (await processesOf(name)).length > 0);
+      await eventually("it has ended", async () => {
+        const pids = await processesOf(name);
+        // The first process of a container does not hear what it has not asked for yet.
+        for (const pid of pids) process.kill(Number(pid), "SIGTERM");
+        return pids.length === 0;
+      });
+    },
+    spoil: async (name) => {
+      const annotations = { "ci.ddupan.top/spiffe-id": "spiffe://example.org/of-somebody-else" };
+      await patchPod(cluster, name, { metadata: { annotations } });
+      await eventually("each watch has it", async () => {
+        const { invalid } = await another().then((backend) => backend.list(signal));
+        return invalid.length > 0;
+      });
+    },
+    now: () => Date.now(),
+    // It goes by by itself.
+    pass: async () => undefined,
+    // The Pod's phase may say so for longer than it is true.
+    running: async (name) => [
+      ...((await podThere(name)) === "Pending" ? ["its Pod may start"] : []),
+      ...(await processesOf(name)),
+    ],
+    remains: async (name) => [
+      ...((await podThere(name)) === undefined ? [] : [`Pod ${name}`]),
+      ...((await statusOf(cluster, `${entriesPath}/${name}`)) === 404 ? [] : [`entry ${name}`]),
+      ...(await processesOf(name)),
+    ],
+    [Symbol.asyncDispose]: async () => {
+      over.abort(new Error("the world ends"));
+      await Promise.all(runs);
+      api.close();
+      await removeAll(cluster);
+    },
+  };
+}
+
+/** What every Pod needs in this cluster. A process that has just begun would use up all of its grace. */
+export function clusterPods(
+  cluster: Kubernetes,
+  container: JsonObject = {},
+  spec: JsonObject = {},
+): PodBackendOptions["pods"] {
+  const containers = [{ name: "executor", ...container }];
+  return {
+    ...podSettings({
+      namespace: executorNamespace,
+      serviceAccount: executorServiceAccount,
+      image: cluster.executorImage,
+      dnsPolicy: "Default",
+    }),
+    patch: { spec: { terminationGracePeriodSeconds: 2, ...spec, containers } },
+  };
+}
+
+/** The API as the controller's service account, which gets its rights here. */
+export async function controllerApi(cluster: Kubernetes): Promise<KubernetesApi> {
+  await giveRights(
+    cluster,
+    permissionsOf({ controllerNamespace: undefined, podNamespace: executorNamespace }),
+  );
+  const account = { namespace: executorNamespace, name: controllerServiceAccount };
+  const [token, ca] = await Promise.all([cluster.tokenFor(account, signal), readFile(cluster.ca)]);
+  const load = async () => ({ headers: { Authorization: `Bearer ${token}` }, ca });
+  return createHttpsApi({ cluster: { server: new URL(cluster.server), load }, clock: systemClock });
+}
+
+async function giveRights(cluster: Kubernetes, permissions: readonly Permission[]): Promise<void> {
+  const rbac = "/apis/rbac.authorization.k8s.io/v1";
+  const name = controllerServiceAccount;
+  const subjects = [{ kind: "ServiceAccount", name, namespace: executorNamespace }];
+  const rulesOf = (wanted: readonly Permission[]) =>
+    wanted.map(({ group, resource, verbs }) => ({ apiGroups: [group], resources: [resource], verbs }));
+  for (const [kind, path, rules] of [
+    [
+      "Role",
+      `${rbac}/namespaces/${executorNamespace}`,
+      rulesOf(permissions.filter(({ namespace }) => namespace !== undefined)),
+    ],
+    ["ClusterRole", rbac, rulesOf(permissions.filter(({ namespace }) => namespace === undefined))],
+  ] as const) {
+    const apiVersion = "rbac.authorization.k8s.io/v1";
+    const plural = kind.toLowerCase();
+    await cluster.api.ensure(`${path}/${plural}s`, { apiVersion, kind, metadata: { name }, rules }, signal);
+    const roleRef = { apiGroup: "rbac.authorization.k8s.io", kind, name };
+    const binding = { apiVersion, kind: `${kind}Binding`, metadata: { name }, roleRef, subjects };
+    await cluster.api.ensure(`${path}/${plural}bindings`, binding, signal);
+  }
+}
+
+/** Undefined if there is no such Pod. */
+export async function phaseOf(cluster: Kubernetes, name: string): Promise<string | undefined> {
+  const { status, text } = await cluster.api.ask("GET", `${podsPath}/${name}`, signal);
+  if (status === 404) return undefined;
+  return (JSON.parse(text) as { readonly status: { readonly phase: string } }).status.phase;
+}
+
+export async function patchPod(cluster: Kubernetes, name: string, body: object): Promise<void> {
+  const content = { body, type: "application/merge-patch+json" };
+  const { status, text } = await cluster.api.ask("PATCH", `${podsPath}/${name}`, signal, content);
+  if (status !== 200) throw new Error(`patching ${name}: ${status} ${text}`);
+}
+
+/** The pids of an executor's processes, as this machine sees them. */
+export function processesOf(name: string): Promise<readonly string[]> {
+  return runningWith(`HOSTNAME=${name}`);
+}
+
+async function statusOf(cluster: Kubernetes, path: string): Promise<number> {
+  return (await cluster.api.ask("GET", path, signal)).status;
+}
+
+async function removeAll(cluster: Kubernetes): Promise<void> {
+  const selected = `labelSelector=${encodeURIComponent(ownerLabel)}`;
+  await cluster.api.ask("DELETE", `${entriesPath}?${selected}`, signal);
+  await cluster.api.ask("DELETE", `${podsPath}?${selected}&gracePeriodSeconds=1`, signal);
+  await eventually("all Pods are gone", async () => {
+    const { text } = await cluster.api.ask("GET", `${podsPath}?${selected}`, signal);
+    return (JSON.parse(text) as { readonly items: readonly unknown[] }).items.length === 0;
+  });
+}
