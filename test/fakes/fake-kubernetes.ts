@@ -31,9 +31,11 @@ import { createFakeWatches, type FakeWatch, type FakeWatches } from "./kubernete
  * without a network, so that a stepped clock is all the time there is; `serve-fake-kubernetes.ts` puts it on HTTPS.
  */
 export type FakeKubernetes = Omit<Faults, "around" | "setAway"> &
-  Pick<Rights, "deny" | "allowAll"> &
+  Pick<Rights, "deny" | "allowOnly" | "allowAll"> &
   Pick<FakeWatches, "sendBookmarks" | "sendLine"> & {
     readonly api: KubernetesApi;
+    /** The same for whoever may do everything. */
+    readonly administrator: KubernetesApi;
     /** All calls that came, watches among them. */
     readonly calls: readonly Call[];
     count(match: CallMatch): number;
@@ -93,21 +95,26 @@ export function createFakeKubernetes(
     return { status: 200, body };
   };
 
-  const answer = async (request: FakeRequest, call: Call, target: Target | undefined) => {
+  const answer = async (request: FakeRequest, call: Call, target: Target | undefined, all: boolean) => {
     if (request.path === reviewPath) return rights.review(request.body);
     if (target === undefined) return discover(request.path);
     if (missing.has(target.resource.group)) throw noSuchPath();
-    if (!rights.allows(call)) throw forbidden(target, user, call.verb);
+    if (!all && !rights.allows(call)) throw forbidden(target, user, call.verb);
     if (call.verb === "watch") return watches.open(target, request.query);
     return operations[call.verb](target, request);
   };
 
-  const handle: FakeKubernetes["handle"] = async (request, signal) => {
+  const handleFor = async (request: FakeRequest, signal: AbortSignal, all: boolean) => {
     const target = targetOf(request.path);
     const call = target === undefined ? otherCall(request) : callOf(request, target);
     calls.push(call);
-    return await faults.around<FakeAnswer | FakeWatch>(call, () => answer(request, call, target), signal);
+    return await faults.around<FakeAnswer | FakeWatch>(
+      call,
+      () => answer(request, call, target, all),
+      signal,
+    );
   };
+  const handle: FakeKubernetes["handle"] = (request, signal) => handleFor(request, signal, false);
 
   const find = (resource: Resource, name: string) =>
     store.all(resource).find(({ metadata }) => metadata.name === name);
@@ -132,6 +139,7 @@ export function createFakeKubernetes(
     ...faults,
     ...rights,
     api: inMemoryApi(handle, clock),
+    administrator: inMemoryApi((request, signal) => handleFor(request, signal, true), clock),
     sendBookmarks: () => watches.sendBookmarks(),
     sendLine: (line) => watches.sendLine(line),
     calls,

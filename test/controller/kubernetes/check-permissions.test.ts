@@ -48,6 +48,15 @@ describe("the check of permissions", () => {
     );
   });
 
+  it("finds a Role that was made by the same table sufficient, and one for another namespace not", async () => {
+    const cluster = createFakeKubernetes(createFakeClock());
+    cluster.allowOnly(permissions);
+    assert.deepEqual(await missingPermissions(cluster.api, permissions, signal), []);
+    const elsewhere = permissionsOf({ controllerNamespace: "ci", podNamespace: "other" });
+    const missing = await missingPermissions(cluster.api, elsewhere, signal);
+    assert.deepEqual([missing.length, missing.every((one) => one.includes("in namespace other"))], [8, true]);
+  });
+
   it("names the resource that nobody has installed", async () => {
     const cluster = createFakeKubernetes(createFakeClock());
     cluster.uninstall("spire.spiffe.io");

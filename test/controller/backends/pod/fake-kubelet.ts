@@ -50,7 +50,7 @@ export function createFakeKubelet(cluster: FakeKubernetes, clock: FakeClock): Fa
   const watchPods = async (signal: AbortSignal) => {
     try {
       const query = { resourceVersion: "0" };
-      for await (const { type, object } of cluster.api.watch("/api/v1/pods", query, signal))
+      for await (const { type, object } of cluster.administrator.watch("/api/v1/pods", query, signal))
         if (type === "ADDED" || type === "MODIFIED") sync(object as Document);
     } catch (error) {
       if (isAbortOf(signal, error)) return;

@@ -1,6 +1,7 @@
 import type { Executor } from "../../../../controller/backends/backend.ts";
 import { createPodBackend, type PodBackend } from "../../../../controller/backends/pod/pod-backend.ts";
 import type { PodBackendOptions } from "../../../../controller/backends/pod/pod-options.ts";
+import { permissionsOf } from "../../../../controller/kubernetes/permissions.ts";
 import { createFakeClock, type FakeClock, settle } from "../../../fakes/fake-clock.ts";
 import { createFakeKubernetes, type FakeKubernetes } from "../../../fakes/fake-kubernetes.ts";
 import { createRecordingLogger, type RecordingLogger } from "../../../fakes/recording-logger.ts";
@@ -29,6 +30,8 @@ export async function makePodWorld(
   clock: FakeClock = createFakeClock(),
 ): Promise<PodWorld> {
   const cluster = createFakeKubernetes(clock);
+  // What a Role grants by that table has to do.
+  cluster.allowOnly(permissionsOf({ controllerNamespace: undefined, podNamespace: podSettings().namespace }));
   const log = createRecordingLogger();
   const kubelet = createFakeKubelet(cluster, clock);
   const over = new AbortController();
