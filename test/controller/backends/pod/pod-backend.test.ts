@@ -484,6 +484,8 @@ describe("what the Pod backend lists", () => {
     world.cluster.setAway(false);
     assert.equal((await world.listed(name))?.state.phase, "running");
     await world.clock.step(30_000);
+    // A server tells nobody how far it is where nothing has happened.
+    world.cluster.put({ kind: "Node", metadata: { name: "another" } });
     world.cluster.sendBookmarks();
     await settle();
     assert.equal(world.backend.viewAgeMs(), 0);
