@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "mocha";
 import { BackendError, type Executor } from "../../../../controller/backends/backend.ts";
 import type { FailureReason } from "../../../../controller/assignment/failure-reasons.ts";
-import { settle } from "../../../fakes/fake-clock.ts";
+import { createFakeClock, settle } from "../../../fakes/fake-clock.ts";
 import type { Document } from "../../../fakes/kubernetes/document.ts";
 import { anExecutorRequest } from "../../../support/backend-contract.ts";
 import { anAttempt } from "../../../support/builders.ts";
@@ -448,6 +448,25 @@ describe("a Pod that does not start", () => {
     assert.deepEqual([told, await waiting()], [1, "image_missing"]);
     await world.clock.step(60_000);
     assert.equal(told, 1);
+  });
+
+  it("has its whole grace though the clock is set meanwhile", async () => {
+    const clock = createFakeClock();
+    let set = 0;
+    await using own = await makePodWorld({ steady: () => clock.now() - set }, clock);
+    own.kubelet.starts = false;
+    const { name } = await own.backend.create(anExecutorRequest("pod"), signal);
+    own.cluster.setPod(name, pulling("registry.example.org/runner: not found"));
+    await settle();
+    set = 3_600_000;
+    await clock.step(set);
+    const told = async () => {
+      const state = (await own.listed(name))?.state;
+      return state?.phase === "starting" ? state.waiting?.reason : undefined;
+    };
+    assert.equal(await told(), "too_slow");
+    await clock.step(20_000);
+    assert.equal(await told(), "image_missing");
   });
 
   it("tells what only its events say", async () => {
