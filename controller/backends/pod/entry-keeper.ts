@@ -36,6 +36,7 @@ export type EntryKeeperOptions = {
   readonly collection: ApiCollection;
   readonly owner: string;
   readonly settings: EntrySettings;
+  readonly pods: { readonly namespace: string };
   readonly clock: Pick<Clock, "now">;
   readonly steady: SteadyClock;
 };
@@ -45,6 +46,7 @@ const mostTries = 3;
 
 export function createEntryKeeper(options: EntryKeeperOptions): EntryKeeper {
   const { collection, owner, settings, clock } = options;
+  const { namespace } = options.pods;
   const view = createObjectView({
     list: options.entries,
     parse: readEntry,
@@ -95,7 +97,7 @@ export function createEntryKeeper(options: EntryKeeperOptions): EntryKeeper {
     get: (name) => view.get(name),
     add: async (metadata, target, signal) => {
       const name = executorName(metadata.assignment, metadata.attempt);
-      const wanted = staticEntry(metadata, target, settings);
+      const wanted = staticEntry(metadata, { ...target, namespace }, settings);
       for (let tries = 0; tries < mostTries; tries++) {
         const found = view.get(name) ?? (await create(wanted, signal));
         if (found === undefined) continue;
