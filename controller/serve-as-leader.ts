@@ -1,6 +1,6 @@
 import type { Core, LeaderTask } from "./core.ts";
 import type { Leadership } from "./lifecycle/lead.ts";
-import { mustLead } from "./lifecycle/lead.ts";
+import { LeaseLostError, mustLead } from "./lifecycle/lead.ts";
 import { isOutage } from "./outage.ts";
 import type { Random } from "./platform/backoff.ts";
 import type { Clock } from "./platform/clock.ts";
@@ -12,7 +12,7 @@ import type { LeaderKey } from "./record/leader-key.ts";
 
 export type ServeOptions = {
   readonly core: Pick<Core, "recover" | "leaderTasks" | "relayTasks">;
-  readonly leaderKey: Pick<LeaderKey, "write">;
+  readonly leaderKey: LeaderKey;
   /** Listens for executors. */
   readonly openFacade: (signal: AbortSignal) => Promise<AsyncDisposable>;
   readonly clock: Clock;
@@ -44,11 +44,29 @@ export async function serveAsLeader(
   const closing = closeAt(leadership.serving, facade);
   try {
     log.info({ component: "main" }, "runner started");
-    const asLeader = core.leaderTasks.map((task) => whileLeading(task, leading));
+    const tasks = [...core.leaderTasks, lookForAnother(leaderKey, leadership)];
+    const asLeader = tasks.map((task) => whileLeading(task, leading));
     await runTasks([...asLeader, ...core.relayTasks], serving);
   } finally {
     await closing.done();
   }
+}
+
+/**
+ * Fails if another one leads though the Lease is ours: it has another one, as after a move to another namespace. It
+ * would hear nothing of our executors, and we nothing of its own: each would take the other's jobs for silent.
+ */
+function lookForAnother(leaderKey: Pick<LeaderKey, "superseded">, leadership: Leadership): LeaderTask {
+  return {
+    name: "key leader",
+    run: async (signal) => {
+      await leaderKey.superseded(signal);
+      mustLead(leadership);
+      throw new LeaseLostError(
+        "another controller leads over the same NATS_STREAM: it needs one of its own, or the same CONTROLLER_NAMESPACE",
+      );
+    },
+  };
 }
 
 /** Beside those that go on: it has ended in order when this process leads no more, and the others are not to end with it. */

@@ -95,7 +95,7 @@ export function createLeaseKeeper(options: LeaseKeeperOptions): LeaseKeeper {
           const move = nextLeaseMove(view, steady(), times);
           if (move.do === "wait") {
             waitMs = Math.min(waitMs, move.ms);
-            const holder = view.seen?.record.holder;
+            const holder = (view.seen ?? view.deleted)?.record.holder;
             if (holder !== told) log.info({ holder }, "another controller leads, waiting for its Lease");
             told = holder;
           } else if (await write(recordOf(view, clock.now(), times), Infinity, signal)) {

@@ -5,6 +5,7 @@
  *   by the follower's own clock from when it first saw it say so.
  * - A leader counts from before it sent its last write that was accepted, and stops well before any follower that saw
  *   that write could take over.
+ * One rule is not theirs: a Lease that somebody deleted is free no sooner than it would have been without that.
  */
 export type LeaseTimes = {
   /** A Lease that says the same for this long has no living holder. */
@@ -35,19 +36,26 @@ export type StoredLease = {
   readonly version: string;
 };
 
+type SeenLease = StoredLease & { readonly since: number };
+
 /** What one process knows. Times are milliseconds of its own steady clock. */
 export type LeaseView = {
   readonly identity: string;
   /** What the Lease said last, and since when we have seen it say so; undefined: there was none. */
-  readonly seen?: StoredLease & { readonly since: number };
+  readonly seen?: SeenLease;
+  /** What it said before somebody deleted it: its holder may not know of that yet. */
+  readonly deleted?: SeenLease;
   /** Before our last write that was accepted was sent; undefined: we have never led. */
   readonly renewedAt?: number;
 };
 
 /** What the Lease says now. A write that changes nothing in the record, such as a label's, is no sign of life. */
 export function observe(view: LeaseView, stored: StoredLease | undefined, now: number): LeaseView {
-  const { seen, ...rest } = view;
-  if (stored === undefined) return rest;
+  const { seen, deleted, ...rest } = view;
+  if (stored === undefined) {
+    const last = seen ?? deleted;
+    return last === undefined ? rest : { ...rest, deleted: last };
+  }
   const since = seen !== undefined && sameRecord(seen.record, stored.record) ? seen.since : now;
   return { ...rest, seen: { ...stored, since } };
 }
@@ -67,18 +75,20 @@ export type LeaseMove =
 
 /** What to do after the Lease was looked at. */
 export function nextLeaseMove(view: LeaseView, now: number, times: LeaseTimes): LeaseMove {
-  const { identity, seen, renewedAt } = view;
-  const holder = seen?.record.holder;
+  const { identity, seen, deleted, renewedAt } = view;
   if (renewedAt !== undefined) {
+    const holder = seen?.record.holder;
     if (msLeft(view, now, times) <= 0)
       return { do: "lost", why: `it could not be renewed for ${times.renewDeadlineMs / 1000} s` };
     return holder === undefined || holder === identity
       ? { do: "write" }
       : { do: "lost", why: holder === "" ? "somebody released it" : `${holder} has taken it` };
   }
-  if (seen === undefined || holder === "" || holder === identity) return { do: "write" };
-  const lasts = Math.max(seen.record.durationSeconds * 1000, times.durationMs);
-  const ms = seen.since + lasts - now;
+  const last = seen ?? deleted;
+  const holder = last?.record.holder;
+  if (last === undefined || holder === "" || holder === identity) return { do: "write" };
+  const lasts = Math.max(last.record.durationSeconds * 1000, times.durationMs);
+  const ms = last.since + lasts - now;
   return ms > 0 ? { do: "wait", ms } : { do: "write" };
 }
 

@@ -43,7 +43,8 @@ export type Perform = {
   decided(steps: readonly Step[], assignment: Assignment, signal: AbortSignal): Promise<readonly unknown[]>;
   /**
    * Those that reach the backend: what they end is not wanted any more, whatever else happens, so that they need no
-   * actor and keep no caller waiting. Those of one executor go in order up to the first error.
+   * actor and keep no caller waiting. Those of one executor go in order up to the first error, but for that of a kill:
+   * what does not end is deleted after it.
    */
   onBackend(steps: readonly Step[], assignment: Assignment, signal: AbortSignal): Promise<readonly unknown[]>;
 };
@@ -131,6 +132,23 @@ export function createPerform(options: PerformOptions, memory: ExecutorMemory): 
     }
   };
 
+  const inOrder = async (
+    lane: readonly BackendStep[],
+    assignment: Assignment,
+    signal: AbortSignal,
+  ): Promise<readonly unknown[]> => {
+    const errors: unknown[] = [];
+    for (const step of lane)
+      try {
+        const work = (deadline: AbortSignal) => reach(step, assignment, deadline);
+        await withDeadline(clock, times.callMs, work, signal);
+      } catch (error) {
+        errors.push(error);
+        if (signal.aborted || step.do !== "kill") break;
+      }
+    return errors;
+  };
+
   return {
     decided: async (steps, assignment, signal) => {
       const errors: unknown[] = [];
@@ -139,22 +157,7 @@ export function createPerform(options: PerformOptions, memory: ExecutorMemory): 
     },
     onBackend: async (steps, assignment, signal) => {
       const lanes = Map.groupBy(steps.filter(isForBackend), ({ executor }) => executor);
-      const errors = await Promise.all(
-        [...lanes.values()].map(async (lane) => {
-          try {
-            for (const step of lane)
-              await withDeadline(
-                clock,
-                times.callMs,
-                (deadline) => reach(step, assignment, deadline),
-                signal,
-              );
-            return [];
-          } catch (error) {
-            return [error];
-          }
-        }),
-      );
+      const errors = await Promise.all([...lanes.values()].map((lane) => inOrder(lane, assignment, signal)));
       return errors.flat();
     },
   };

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { afterEach, describe, it } from "mocha";
 import { currentAttempt } from "../../controller/assignment/record.ts";
 import { LeaseLostError } from "../../controller/lifecycle/lead.ts";
+import { describeError } from "../../controller/platform/errors.ts";
 import { Result } from "../../proto/gen/runner/v1/runner_pb.ts";
 import { createLeaderUnderTest, type LeaderUnderTest } from "../support/leader-under-test.ts";
 
@@ -112,6 +113,18 @@ describe("the core of a leader", () => {
     assert.ok(one.outcome() instanceof LeaseLostError);
     // What is over is the next leader's to clear away.
     assert.deepEqual(one.backend.called("delete"), []);
+  });
+
+  it("ends, and says what is wrong, when another one leads over the same bucket with another Lease", async () => {
+    const one = createLeaderUnderTest();
+    await withExecutor(one);
+    await one.clock.step(60_000);
+    assert.deepEqual([one.state(), one.outcome()], ["leads", undefined]);
+    const { revision = 0 } = (await one.bucket.read("leader", never)) ?? {};
+    await one.bucket.write("leader", new TextEncoder().encode("other"), revision, never);
+    await one.clock.step(10_000);
+    assert.match(describeError(one.outcome()), /another controller leads over the same NATS_STREAM/);
+    assert.equal(one.lease.stored?.record.holder, "");
   });
 
   describe("with a task in hand that cannot be stored when its Lease is lost", () => {

@@ -10,11 +10,16 @@ export type CreateRefusal =
 /**
  * Reads the answer to a create of a Pod: its HTTP status, and its body if that was JSON. Permanent is what the API
  * says of this Pod, and would say of each; what is wrong with the API, the namespace or our own rights is the
- * backend's trouble, and waited for. Total.
+ * backend's trouble, and waited for. Whoever refuses may quote the Pod, in which `secret` stands. Total.
  */
-export function createRefusal(name: string, httpStatus: number, body: unknown): CreateRefusal {
+export function createRefusal(
+  name: string,
+  httpStatus: number,
+  body: unknown,
+  secret: string,
+): CreateRefusal {
   const { reason, message, fields } = parseStatus(body);
-  const words = message === "" ? `HTTP ${httpStatus}` : message;
+  const words = message === "" ? `HTTP ${httpStatus}` : withoutSecret(message, secret);
   const row = rows.find(
     (one) =>
       one.status.includes(httpStatus) &&
@@ -26,6 +31,11 @@ export function createRefusal(name: string, httpStatus: number, body: unknown): 
   const { kind, cause } = row?.means ?? { kind: "retryable" as const };
   const options = cause === undefined ? {} : { reason: cause };
   return { kind: "refused", error: new BackendError(kind, `creating Pod ${name}: ${words}`, options) };
+}
+
+/** The words, fit to be told. */
+export function withoutSecret(words: string, secret: string): string {
+  return secret === "" ? words : words.replaceAll(secret, "[hidden]");
 }
 
 type Row = {

@@ -50,6 +50,7 @@ export type EntryKeeperOptions = {
   readonly settings: EntrySettings;
   /** Something about the entry of that name may be another now. */
   readonly onChange: (name: string) => void;
+  readonly pods: { readonly namespace: string };
   readonly clock: Pick<Clock, "now">;
   readonly steady: SteadyClock;
 };
@@ -59,6 +60,7 @@ const mostTries = 3;
 
 export function createEntryKeeper(options: EntryKeeperOptions): EntryKeeper {
   const { collection, owner, settings, clock } = options;
+  const { namespace } = options.pods;
   const view = createObjectView({
     list: options.entries,
     parse: readEntry,
@@ -119,7 +121,7 @@ export function createEntryKeeper(options: EntryKeeperOptions): EntryKeeper {
     },
     add: async (metadata, target, signal) => {
       const name = executorName(metadata.assignment, metadata.attempt);
-      const wanted = staticEntry(metadata, target, settings);
+      const wanted = staticEntry(metadata, { ...target, namespace }, settings);
       for (let tries = 0; tries < mostTries; tries++) {
         const found = view.get(name) ?? (await create(wanted, signal));
         if (found === undefined) continue;

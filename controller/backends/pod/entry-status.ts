@@ -8,7 +8,8 @@ export type EntryDocument = z.infer<typeof entry>;
 
 const text = z.string().optional().catch(undefined);
 const flag = z.boolean().optional().catch(undefined);
-const nothing = { name: "", uid: "", resourceVersion: "", labels: {} };
+const texts = z.record(z.string(), z.string()).catch({});
+const nothing = { name: "", uid: "", resourceVersion: "", labels: {}, annotations: {} };
 const entry = z
   .object({
     metadata: z
@@ -17,7 +18,8 @@ const entry = z
         uid: z.string().catch(""),
         resourceVersion: z.string().catch(""),
         creationTimestamp: text,
-        labels: z.record(z.string(), z.string()).catch({}),
+        labels: texts,
+        annotations: texts,
       })
       .catch(nothing),
     spec: z

@@ -10,7 +10,7 @@ const recheckMs = 5_000;
 /** Tells when time alone changes a state: nothing else does. Runs until the signal is aborted, and rejects then. */
 export async function tellInTime(
   parts: {
-    /** Milliseconds since the epoch. */
+    /** In milliseconds, by the clock that is given. */
     readonly changesAt: () => readonly number[];
     readonly moved: Wakeup;
     readonly changed: () => void;

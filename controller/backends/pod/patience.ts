@@ -3,10 +3,10 @@ import type { FailureReason } from "../../assignment/failure-reasons.ts";
 import type { ExecutorState } from "../backend.ts";
 import type { PodReading } from "./pod-status.ts";
 
-/** Since when one obstacle has been seen, by our own clock. A restart begins anew: that only makes it wait longer. */
+/** Since when one obstacle has been seen, by the steady clock. A restart begins anew: that only makes it wait longer. */
 export type Blocked = {
   readonly reason: FailureReason;
-  /** Milliseconds since the epoch. */
+  /** Milliseconds by the steady clock, as all times here. */
   readonly since: number;
 };
 
@@ -44,7 +44,7 @@ export function executorState(reading: PodReading, blocked: Blocked | undefined,
   }
 }
 
-/** When the state will be another one by time alone, milliseconds since the epoch; undefined: never. */
+/** When the state will be another one by time alone; undefined: never. */
 export function changesAt(
   reading: PodReading,
   blocked: Blocked | undefined,

@@ -112,7 +112,8 @@ export function createPodBackend(options: PodBackendOptions): PodBackend {
           { name: "deadlines", run: (abort) => endOverdue(around, abort) },
           {
             name: "sweep of entries",
-            run: (abort) => sweepEntries({ entries: keeper, pods: view, clock, steady, log }, abort),
+            run: (abort) =>
+              sweepEntries({ entries: keeper, pods: view, namespace, clock, steady, log }, abort),
           },
         ],
         signal,

@@ -45,8 +45,8 @@ export function parsePodEvent(value: unknown): { readonly at: number; readonly e
   return { at, event: { reason: read.reason ?? "", message: read.message ?? "" } };
 }
 
-function endOfSecond(time: string | null | undefined): number | undefined {
-  const at = timeOf(time ?? undefined);
+function endOfSecond(told: string | null | undefined): number | undefined {
+  const at = timeOf(told ?? undefined);
   return at === undefined ? undefined : at + 999;
 }
 

@@ -57,6 +57,14 @@ export function existingExecutor(found: ReadExecutor, wanted: ExecutorMetadata):
   return executor;
 }
 
+/** What is wrong with a Pod that has just been made; undefined if it is the executor that was asked for. */
+export function notAsAsked(made: ReadExecutor, wanted: ExecutorMetadata): string | undefined {
+  if (made.kind === "invalid") return made.invalid.reason;
+  return sameAttempt(made.executor.metadata, wanted)
+    ? undefined
+    : "its labels are another owner's, assignment's or attempt's";
+}
+
 function sameAttempt(a: ExecutorMetadata, b: ExecutorMetadata): boolean {
   return (
     a.owner === b.owner &&

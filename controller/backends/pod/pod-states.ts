@@ -9,7 +9,7 @@ import { readPod } from "./pod-status.ts";
 export type PodStates = {
   lookAt(pod: PodDocument): {
     readonly state: ExecutorState;
-    /** When it will be another one by time alone, milliseconds since the epoch; undefined: never. */
+    /** When it will be another one by time alone by the steady clock; undefined: never. */
     readonly changesAt: number | undefined;
   };
   forget(pod: PodDocument): void;

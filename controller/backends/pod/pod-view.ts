@@ -81,7 +81,9 @@ export function createPodView(options: PodViewOptions): PodView {
     isOurs: (name) => name.startsWith("gitea-task-"),
     onChange: changed,
   });
-  const states = createPodStates(events, clock);
+  // Patience is no matter of the time of day.
+  const patient: Clock = { now: steady, sleep: (ms, signal) => clock.sleep(ms, signal) };
+  const states = createPodStates(events, patient);
   const view = createObjectView({
     list: options.pods,
     parse: parsePod,
@@ -201,7 +203,7 @@ export function createPodView(options: PodViewOptions): PodView {
   return {
     run: async (signal) => {
       await Promise.all([
-        tellInTime({ changesAt, moved, changed, clock }, signal),
+        tellInTime({ changesAt, moved, changed, clock: patient }, signal),
         makeSure({ open, ask: fetch, suspected, clock, log }, signal),
       ]);
     },

@@ -25,7 +25,7 @@ export type EntrySettings = {
 export type StaticEntry = {
   readonly apiVersion: "spire.spiffe.io/v1alpha1";
   readonly kind: "ClusterStaticEntry";
-  readonly metadata: { readonly name: string; readonly labels: Texts };
+  readonly metadata: { readonly name: string; readonly labels: Texts; readonly annotations: Texts };
   readonly spec: {
     readonly spiffeID: string;
     readonly parentID: string;
@@ -39,6 +39,9 @@ export type StaticEntry = {
 /** The two UIDs that the API server gave: they are new for whatever is made anew under an old name. */
 export type EntryTarget = { readonly podUid: string; readonly nodeUid: string };
 
+/** Where its Pod is: an entry has no namespace, and the one that is configured may be another by now. */
+export const podNamespaceAnnotation = "ci.ddupan.top/pod-namespace";
+
 /**
  * The entry of one attempt: whoever runs as that user in the executor's container of exactly this Pod, as the agent
  * of exactly its node sees it, gets the job's identity. It is named as its Pod is; having no namespace it cannot be
@@ -46,7 +49,7 @@ export type EntryTarget = { readonly podUid: string; readonly nodeUid: string };
  */
 export function staticEntry(
   metadata: ExecutorMetadata,
-  { podUid, nodeUid }: EntryTarget,
+  { podUid, nodeUid, namespace }: EntryTarget & { readonly namespace: string },
   settings: EntrySettings,
 ): StaticEntry {
   for (const uid of [podUid, nodeUid])
@@ -62,6 +65,7 @@ export function staticEntry(
         // By which a newer controller-manager may choose what it looks at.
         "spire.spiffe.io/class-name": settings.className,
       },
+      annotations: { [podNamespaceAnnotation]: namespace },
     },
     spec: {
       spiffeID: metadata.assignment.spiffeId,

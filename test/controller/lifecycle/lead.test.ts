@@ -158,6 +158,20 @@ describe("a process that wants to lead", () => {
     assert.equal(stateOf(one), "leads");
   });
 
+  it("does not take a Lease that somebody deletes before its holder can know of it", async () => {
+    const lease = createFakeLease();
+    lease.edit(other);
+    const one = start({ lease });
+    await one.clock.step(8_000);
+    lease.edit({ ...other, renewTime: "2026-01-01T00:00:08.000Z" });
+    await one.clock.step(2_000);
+    lease.edit(undefined);
+    await one.clock.step(12_000);
+    assert.equal(stateOf(one), "waits");
+    await one.clock.step(4_000);
+    assert.equal(stateOf(one), "leads");
+  });
+
   it("stops waiting when it is told to", async () => {
     const lease = createFakeLease();
     lease.edit(other);

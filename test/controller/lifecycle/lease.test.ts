@@ -47,6 +47,14 @@ describe("the Lease that says who leads", () => {
       assert.deepEqual(nextLeaseMove(view, 20_000, times), { do: "write" });
     });
 
+    it("is taken for as long when somebody deletes it, until its holder makes it anew", () => {
+      const view = observe(observe(observe(stranger, aLease(), 5_000), undefined, 6_000), undefined, 8_000);
+      assert.deepEqual(nextLeaseMove(view, 8_000, times), { do: "wait", ms: 12_000 });
+      assert.deepEqual(nextLeaseMove(view, 20_000, times), { do: "write" });
+      const anew = observe(view, renewed, 9_000);
+      assert.deepEqual(nextLeaseMove(anew, 20_000, times), { do: "wait", ms: 4_000 });
+    });
+
     it("is taken anew with every renewal", () => {
       const view = observe(observe(stranger, aLease(), 5_000), renewed, 19_000);
       assert.deepEqual(nextLeaseMove(view, 20_000, times), { do: "wait", ms: 14_000 });

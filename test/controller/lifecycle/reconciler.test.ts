@@ -4,6 +4,7 @@ import { afterEach, describe, it } from "mocha";
 import type { AssignmentEvent } from "../../../controller/assignment/event.ts";
 import { defaultTimes as times } from "../../../controller/assignment/times.ts";
 import { BackendError } from "../../../controller/backends/backend.ts";
+import { abortable } from "../../../controller/platform/signal.ts";
 import { settle } from "../../fakes/fake-clock.ts";
 import { anAssignment, anAttempt, aRecord } from "../../support/builders.ts";
 import { anEvent, aReport, inPhase } from "../../support/phases.ts";
@@ -454,6 +455,18 @@ describe("the reconciler", () => {
     one.backend.vanish(one.name);
     await passes(one, 2);
     assert.deepEqual([...one.reconciler.lingering()], []);
+    assertNothingLeft(one);
+  });
+
+  it("deletes one that does not end however often it is killed, as soon as it lingers", async () => {
+    const one = await claimed();
+    await one.apply(id, { type: "ended_by_gitea", result: "cancelled" });
+    one.backend.kill = (_name, _reason, signal) => abortable(new Promise<never>(() => undefined), signal);
+    one.run();
+    await one.clock.step(times.cancelGraceMs + times.lingerMs - times.reconcileMs);
+    assert.deepEqual(one.backend.called("delete"), []);
+    await one.clock.step(3 * times.callMs);
+    assert.deepEqual(one.backend.called("delete"), [one.name]);
     assertNothingLeft(one);
   });
 

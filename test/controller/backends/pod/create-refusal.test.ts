@@ -156,7 +156,7 @@ const cases: readonly Case[] = [
 describe("a create of a Pod that is refused", () => {
   for (const [title, body, kind, reason] of cases)
     it(`for ${title} is ${kind}${reason === undefined ? ", the backend's own trouble" : `: ${reason}`}`, () => {
-      const refusal = createRefusal("e1", body.code, body);
+      const refusal = createRefusal("e1", body.code, body, "the capability");
       assert.ok(refusal.kind === "refused");
       const { error } = refusal;
       assert.deepEqual([error.kind, error.reason], [kind, reason]);
@@ -165,12 +165,12 @@ describe("a create of a Pod that is refused", () => {
 
   it("B-53 because there is one of that name is no error yet", () => {
     const body = status(409, "AlreadyExists", 'pods "e1" already exists');
-    assert.deepEqual(createRefusal("e1", 409, body), { kind: "exists" });
+    assert.deepEqual(createRefusal("e1", 409, body, "the capability"), { kind: "exists" });
   });
 
   it("may pass when it says nothing that we know", () => {
     for (const body of [undefined, "bad gateway", {}, { message: 3, details: "none" }]) {
-      const refusal = createRefusal("e1", 502, body);
+      const refusal = createRefusal("e1", 502, body, "the capability");
       assert.ok(refusal.kind === "refused" && refusal.error.kind === "retryable");
       assert.equal(refusal.error.message, "creating Pod e1: HTTP 502");
     }
@@ -179,7 +179,7 @@ describe("a create of a Pod that is refused", () => {
   it("is read, whatever the answer", () => {
     fc.assert(
       fc.property(fc.integer({ min: 100, max: 599 }), fc.jsonValue(), (code, body) => {
-        assert.match(createRefusal("e1", code, body).kind, /^(exists|refused)$/);
+        assert.match(createRefusal("e1", code, body, "the capability").kind, /^(exists|refused)$/);
       }),
     );
   });

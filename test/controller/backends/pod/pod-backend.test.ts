@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "mocha";
 import { BackendError, type Executor } from "../../../../controller/backends/backend.ts";
 import type { FailureReason } from "../../../../controller/assignment/failure-reasons.ts";
-import { settle } from "../../../fakes/fake-clock.ts";
+import { createFakeClock, settle } from "../../../fakes/fake-clock.ts";
 import type { Document } from "../../../fakes/kubernetes/document.ts";
 import { anExecutorRequest } from "../../../support/backend-contract.ts";
 import { anAttempt } from "../../../support/builders.ts";
@@ -450,6 +450,25 @@ describe("a Pod that does not start", () => {
     assert.equal(told, 1);
   });
 
+  it("has its whole grace though the clock is set meanwhile", async () => {
+    const clock = createFakeClock();
+    let set = 0;
+    await using own = await makePodWorld({ steady: () => clock.now() - set }, clock);
+    own.kubelet.starts = false;
+    const { name } = await own.backend.create(anExecutorRequest("pod"), signal);
+    own.cluster.setPod(name, pulling("registry.example.org/runner: not found"));
+    await settle();
+    set = 3_600_000;
+    await clock.step(set);
+    const told = async () => {
+      const state = (await own.listed(name))?.state;
+      return state?.phase === "starting" ? state.waiting?.reason : undefined;
+    };
+    assert.equal(await told(), "too_slow");
+    await clock.step(20_000);
+    assert.equal(await told(), "image_missing");
+  });
+
   it("tells what only its events say", async () => {
     world.kubelet.starts = false;
     const { name } = await created();
@@ -484,6 +503,8 @@ describe("what the Pod backend lists", () => {
     world.cluster.setAway(false);
     assert.equal((await world.listed(name))?.state.phase, "running");
     await world.clock.step(30_000);
+    // A server tells nobody how far it is where nothing has happened.
+    world.cluster.put({ kind: "Node", metadata: { name: "another" } });
     world.cluster.sendBookmarks();
     await settle();
     assert.equal(world.backend.viewAgeMs(), 0);

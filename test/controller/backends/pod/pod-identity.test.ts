@@ -6,6 +6,8 @@ import { settle } from "../../../fakes/fake-clock.ts";
 import type { Document } from "../../../fakes/kubernetes/document.ts";
 import { anExecutorRequest } from "../../../support/backend-contract.ts";
 import { anExecutorMetadata, testTrustDomain } from "../../../support/builders.ts";
+import { createRecordingLogger } from "../../../fakes/recording-logger.ts";
+import { podSettings } from "../../../support/pod.ts";
 import { fakeNode } from "./fake-kubelet.ts";
 import { makePodWorld, type PodWorld } from "./pod-world.ts";
 
@@ -277,6 +279,22 @@ describe("the sweep of registrations", () => {
     world.cluster.edit("Pod", executor.name, withLabels({}));
     await world.clock.step(300_000);
     assert.ok(there(executor.name));
+  });
+
+  it("leaves one whose Pod is in the namespace that was configured before, and says so once", async () => {
+    const executor = await created();
+    await bind(executor);
+    const log = createRecordingLogger();
+    await world.another({ log, pods: podSettings({ namespace: "ci-jobs" }) });
+    await world.clock.step(300_000);
+    assert.ok(there(executor.name));
+    const told = log.lines.filter(({ message }) =>
+      message.startsWith("registration of a pod in another namespace"),
+    );
+    assert.deepEqual(
+      told.map(({ level, fields }) => [level, fields["executor"], fields["namespace"]]),
+      [["error", executor.name, "gitea-actions"]],
+    );
   });
 
   it("touches nobody else's", async () => {

@@ -23,6 +23,7 @@ const settings = {
 const target = {
   podUid: "0a1b2c3d-0000-4000-8000-000000000001",
   nodeUid: "0a1b2c3d-0000-4000-8000-0000000000ff",
+  namespace: "gitea-actions",
 };
 const wanted = staticEntry(anExecutorMetadata(), target, settings);
 
@@ -43,6 +44,7 @@ describe("the registration entry of an executor", () => {
           "ci.ddupan.top/nonce": "00000000000000000000000000000001",
           "spire.spiffe.io/class-name": "spire-mgmt-spire",
         },
+        annotations: { "ci.ddupan.top/pod-namespace": "gitea-actions" },
       },
       spec: {
         spiffeID: "spiffe://example.org/ci/acme/widgets/build",
