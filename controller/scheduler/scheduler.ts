@@ -36,7 +36,7 @@ export type SchedulerOptions = {
   readonly onFetchLost?: () => void;
   /** Throws if this process leads no more; asked right before each fetch and declaration. */
   readonly mustLead?: () => void;
-  /** How many fetches may run at once: the capacity of all selected workers. */
+  /** Of all selected workers: so many fetches run at once, up to a few. */
   readonly capacity: number;
   readonly clock: Clock;
   readonly random: Random;
@@ -61,6 +61,11 @@ const errorBackoff = { firstMs: 500, maxMs: 5_000 };
 /** Not registered any more: an operator has to act, asking often helps nobody. */
 const unregisteredMs = 60_000;
 const idleMs = 1_000;
+/**
+ * Each fetch is a transaction that looks for a job: dozens at once keep a Gitea on SQLite from answering anything
+ * else, the look before a create among it. A few of them fetch more than executors can start.
+ */
+const mostFetchers = 4;
 /** What waits gets older without telling. */
 const loadsTickMs = 15_000;
 
@@ -174,7 +179,9 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
   return {
     run: async (signal, holding = signal) => {
       await declare(openBackends(options.loads()), signal);
-      const fetchers = Array.from({ length: capacity }, () => fetcher(signal, holding));
+      const fetchers = Array.from({ length: Math.min(capacity, mostFetchers) }, () =>
+        fetcher(signal, holding),
+      );
       await Promise.all([followLoads(signal), ...fetchers]);
     },
     lookAgain: () => {
