@@ -32,10 +32,7 @@ describe("two owners in one namespace, each with a Gitea of its own,", function 
     const ours = await cluster.tenant({ name: "ours", namespace });
     const theirs = await cluster.tenant({ name: "theirs", namespace, gitea: other });
     await using history = recordPods(kubernetes, namespace);
-    const [first, second] = [
-      await cluster.start({ tenant: ours }),
-      await cluster.start({ tenant: theirs, place: 1 }),
-    ];
+    const [first, second] = [await cluster.start({ tenant: ours }), await cluster.start({ tenant: theirs })];
     const workflow = numberedWorkflow(3, 8);
     const runs = [await cluster.push("same", workflow), await pushRun(otherAdmin, "same", workflow)] as const;
     for (const run of runs) await assertNumbered(run, 3, overMs);

@@ -46,6 +46,20 @@ export type ClusterUnderTest = {
 const startMs = 90 * 60_000;
 const tenantMs = 60_000;
 
+/** The last lines of every executor that is there, as far as they can be had. */
+async function tellExecutors({ kubernetes: { api } }: ClusterPlatform): Promise<void> {
+  const soon = AbortSignal.timeout(20_000);
+  const { text } = await api.ask("GET", "/api/v1/pods?labelSelector=ci.ddupan.top/runner", soon);
+  const { items } = JSON.parse(text) as {
+    readonly items?: readonly { readonly metadata: { readonly name: string; readonly namespace: string } }[];
+  };
+  for (const { metadata } of items ?? []) {
+    const log = `/api/v1/namespaces/${metadata.namespace}/pods/${metadata.name}/log?tailLines=5`;
+    const said = await api.ask("GET", log, soon).catch((error: unknown) => ({ text: String(error) }));
+    process.stderr.write(`${metadata.namespace}/${metadata.name}: ${said.text}\n`);
+  }
+}
+
 /**
  * Registers hooks that run a real cluster, Gitea and NATS for the surrounding file or `describe`. Where no cluster can
  * run its tests are skipped with the reason, or fail with CI=true.
@@ -72,8 +86,9 @@ export function useCluster(options: Omit<ClusterPlatformOptions, "peers" | "part
     const parts = await prepareCluster({ report }, signal);
     platform = stack.use(await startClusterPlatform({ ...options, peers, parts }, signal));
   });
-  afterEach("tell what the controllers logged", function () {
+  afterEach("tell what the controllers and executors logged", async function () {
     if (this.currentTest?.state !== "failed") return;
+    if (platform !== undefined) await tellExecutors(platform);
     for (const { lines, environment } of controllers)
       for (const line of telling(lines))
         process.stderr.write(`${environment["HOSTNAME"] ?? ""} ${JSON.stringify(line)}\n`);
