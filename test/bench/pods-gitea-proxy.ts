@@ -33,6 +33,8 @@ export async function startGiteaProxy(gitea: string): Promise<GiteaProxy> {
     onward.on("error", () => outgoing.destroy());
     incoming.pipe(onward);
   });
+  // Neither Gitea nor the API server closes a connection after 5 s.
+  server.keepAliveTimeout = 600_000;
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const { port } = server.address() as AddressInfo;
   return {
