@@ -37,6 +37,8 @@ export async function startPodsBench(
     readonly capacity: number;
     /** Variables of the controller that differ. */
     readonly changed?: Readonly<Record<string, string>>;
+    /** How many calls of FetchTask reach Gitea at a time; all of them unless given. */
+    readonly fetchesAtOnce?: number;
   },
   onPod?: (pod: SeenPod) => void,
 ): Promise<PodsBench> {
@@ -55,7 +57,7 @@ export async function startPodsBench(
   const api = stack.use(
     await startApiProxy(kubernetes, account, path.join(platform.folder, "proxy"), signal),
   );
-  const gitea = stack.use(await startGiteaProxy(platform.gitea.url));
+  const gitea = stack.use(await startGiteaProxy(platform.gitea.url, options.fetchesAtOnce));
   const seen = stack.use(await watchPods(kubernetes, namespace, onPod));
   // After all that is stopped before the cluster.
   const controllers = stack.use(new AsyncDisposableStack());

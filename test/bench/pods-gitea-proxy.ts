@@ -1,4 +1,4 @@
-import { createServer, request as ask } from "node:http";
+import { createServer, type IncomingMessage, request as ask, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { systemClock } from "../../controller/platform/clock.ts";
 import { type Calls, createCalls } from "./pods-calls.ts";
@@ -14,13 +14,14 @@ export type GiteaProxy = AsyncDisposable & {
 /** An answer of FetchTask without a task is a number. */
 const taskBytes = 500;
 
-export async function startGiteaProxy(gitea: string): Promise<GiteaProxy> {
+/** At most `fetchesAtOnce` calls of FetchTask are with Gitea at a time; the others wait here. */
+export async function startGiteaProxy(gitea: string, fetchesAtOnce = Infinity): Promise<GiteaProxy> {
   const calls = createCalls();
+  const waiting: (() => void)[] = [];
+  let fetching = 0;
   const handedOut: number[] = [];
-  const server = createServer((incoming, outgoing) => {
+  const relay = (incoming: IncomingMessage, outgoing: ServerResponse, name: string) => {
     const { method, url = "/", headers } = incoming;
-    const name = url.split("/").at(-1) ?? "";
-    calls.count(name);
     const onward = ask(new URL(url, gitea), { method, headers }, (answer) => {
       outgoing.writeHead(answer.statusCode ?? 502, answer.headers);
       let bytes = 0;
@@ -32,6 +33,24 @@ export async function startGiteaProxy(gitea: string): Promise<GiteaProxy> {
     });
     onward.on("error", () => outgoing.destroy());
     incoming.pipe(onward);
+  };
+  const server = createServer((incoming, outgoing) => {
+    const name = incoming.url?.split("/").at(-1) ?? "";
+    calls.count(name);
+    const begin = () => relay(incoming, outgoing, name);
+    if (name !== "FetchTask") return begin();
+    outgoing.once("close", () => {
+      const place = waiting.indexOf(begin);
+      // It has given up before its turn.
+      if (place !== -1) return void waiting.splice(place, 1);
+      const next = waiting.shift();
+      if (next === undefined) fetching--;
+      else next();
+      return undefined;
+    });
+    if (fetching >= fetchesAtOnce) return void waiting.push(begin);
+    fetching++;
+    return begin();
   });
   // Neither Gitea nor the API server closes a connection after 5 s.
   server.keepAliveTimeout = 600_000;

@@ -19,6 +19,8 @@ const jobs = Number(process.argv[4] ?? 5);
 /** A matrix has at most 256 jobs. */
 const matrix = Math.min(wanted, 250);
 const fillMs = Number(process.argv[5] ?? 8) * 60_000;
+/** Of the controller's fetchers, one for each place, of which Gitea on SQLite cannot answer all at once. */
+const fetchesAtOnce = Number(process.argv[6] ?? 4);
 const soon = () => AbortSignal.timeout(10_000);
 
 tellMachine();
@@ -28,14 +30,14 @@ const changed = {
   RUNNER_TIMES: JSON.stringify({ startMs: 3_600_000 }),
 };
 const kubelet = createFakeKubelet(() => bench.seen.api, "ci-bench");
-await using bench: PodsBench = await startPodsBench({ capacity: wanted + 1, changed }, (pod) =>
+await using bench: PodsBench = await startPodsBench({ capacity: wanted + 1, changed, fetchesAtOnce }, (pod) =>
   kubelet.onPod(pod),
 );
 const { kubernetes } = bench.platform;
 let controller = await bench.start();
 const repository = await createWorkflows(bench, [matrix]);
 await timeJob(bench, controller, repository);
-await tellLoad("no Pod", bench, controller, Math.min(1, minutes));
+await tellLoad("no Pod", bench, controller, minutes / 4);
 await tellJobs("no other Pod");
 
 await addRoomyNode(kubernetes, wanted + 10, soon());
