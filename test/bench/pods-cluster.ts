@@ -1,0 +1,104 @@
+import { cpus, loadavg } from "node:os";
+import path from "node:path";
+import { clusterObstacle } from "../../scripts/peers/cluster/obstacle.ts";
+import { prepareCluster } from "../../scripts/peers/cluster/prepare-cluster.ts";
+import { createReport } from "../../scripts/peers/report.ts";
+import type { ServerProcess } from "../../scripts/peers/server-process.ts";
+import { startController } from "../../scripts/quick-start/controller-process.ts";
+import { preparePeers } from "../../scripts/quick-start/prepare-peers.ts";
+import { type ControllerLines, createControllerLines } from "../support/controller-lines.ts";
+import { type ClusterPlatform, startClusterPlatform } from "../support/kubernetes/cluster-platform.ts";
+import { createTenant, type Tenant } from "../support/kubernetes/tenant.ts";
+import { type ApiProxy, startApiProxy } from "./pods-api-proxy.ts";
+import { type GiteaProxy, startGiteaProxy } from "./pods-gitea-proxy.ts";
+import { type PodsSeen, type SeenPod, watchPods } from "./pods-seen.ts";
+
+export type BenchController = Pick<ControllerLines, "lines" | "line"> & {
+  readonly process: ServerProcess;
+  /** From the start of the process until it leads and serves. */
+  readonly startMs: number;
+};
+
+/** A real cluster, Gitea and NATS, and one controller, which calls both by way of proxies that count. */
+export type PodsBench = AsyncDisposable & {
+  readonly platform: ClusterPlatform;
+  readonly tenant: Tenant;
+  readonly api: ApiProxy;
+  readonly gitea: GiteaProxy;
+  readonly seen: PodsSeen;
+  /** One at a time. */
+  start(): Promise<BenchController>;
+};
+
+const setUpMs = 30 * 60_000;
+
+export async function startPodsBench(
+  options: {
+    readonly capacity: number;
+    /** Variables of the controller that differ. */
+    readonly changed?: Readonly<Record<string, string>>;
+    /** How many calls of FetchTask reach Gitea at a time; all of them unless given. */
+    readonly fetchesAtOnce?: number;
+  },
+  onPod?: (pod: SeenPod) => void,
+): Promise<PodsBench> {
+  const obstacle = await clusterObstacle(process.env);
+  if (obstacle !== undefined) throw new Error(obstacle);
+  await using stack = new AsyncDisposableStack();
+  const signal = AbortSignal.timeout(setUpMs);
+  const report = createReport();
+  const peers = await preparePeers(report, signal);
+  const parts = await prepareCluster({ report }, signal);
+  const platform = stack.use(await startClusterPlatform({ peers, parts }, signal));
+  const { kubernetes } = platform;
+  const tenant = await createTenant(platform, { name: "bench", capacity: options.capacity }, signal);
+  const { namespace } = tenant;
+  const account = { namespace, name: "controller-bench" };
+  const api = stack.use(
+    await startApiProxy(kubernetes, account, path.join(platform.folder, "proxy"), signal),
+  );
+  const gitea = stack.use(await startGiteaProxy(platform.gitea.url, options.fetchesAtOnce));
+  const seen = stack.use(await watchPods(kubernetes, namespace, onPod));
+  // After all that is stopped before the cluster.
+  const controllers = stack.use(new AsyncDisposableStack());
+  let starts = 0;
+  const all = stack.move();
+  return {
+    platform,
+    tenant,
+    api,
+    gitea,
+    seen,
+    start: async () => {
+      const told = createControllerLines();
+      const begun = performance.now();
+      const started = await startController(
+        {
+          environment: {
+            ...(await tenant.environment(0)),
+            GITEA_URL: gitea.url,
+            KUBECONFIG: api.kubeconfig,
+            ...options.changed,
+          },
+          folder: path.join(platform.folder, `controller-${++starts}`),
+          onLine: told.add,
+        },
+        AbortSignal.timeout(60_000),
+      );
+      controllers.defer(() => started.stop());
+      const { lines, line } = told;
+      return { process: started, lines, line, startMs: performance.now() - begun };
+    },
+    [Symbol.asyncDispose]: () => all.disposeAsync(),
+  };
+}
+
+export function tellMachine(): void {
+  console.log(`Node ${process.version}, ${cpus().length} cores, ${loadNow()}`);
+}
+
+export function loadNow(): string {
+  return `load ${loadavg()
+    .map((load) => load.toFixed(1))
+    .join(" ")}`;
+}
