@@ -13,7 +13,9 @@ describe("the description of an error", () => {
   });
 
   it("says all that went wrong where several ways failed, as with the addresses of a name", () => {
-    const ways = ["10.0.0.1", "10.0.0.2", "10.0.0.1"].map((host) => new Error(`connect ECONNREFUSED ${host}`));
+    const ways = ["10.0.0.1", "10.0.0.2", "10.0.0.1"].map(
+      (host) => new Error(`connect ECONNREFUSED ${host}`),
+    );
     assert.equal(
       describeError(new Error("unavailable", { cause: new AggregateError(ways) })),
       "unavailable: connect ECONNREFUSED 10.0.0.1; connect ECONNREFUSED 10.0.0.2",
