@@ -75,13 +75,13 @@ export async function startClusterPlatform(
   };
 }
 
-/** Addresses of ours that Pods reach, on the link to the node; they go with it. */
+/** Addresses of ours that Pods reach, on the link to the node; they go with it. None is of the network of the Pods. */
 async function facadeAddresses(
   { hostAddress, name }: Kubernetes,
   signal: AbortSignal,
 ): Promise<readonly string[]> {
   const more = Array.from({ length: places - 1 }, (_, index) =>
-    hostAddress.replace(/^10\.251\.(\d+)\.\d+$/, `10.252.$1.${index + 1}`),
+    hostAddress.replace(/^10\.251\.(\d+)\.\d+$/, `10.253.$1.${index + 1}`),
   );
   const environment = { ...process.env, PATH: `${process.env["PATH"] ?? ""}:/usr/sbin:/sbin` };
   for (const address of more) {
