@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { writeFile } from "node:fs/promises";
 import path from "node:path";
 import { describe, it } from "mocha";
 import { createSpireEntries } from "../../controller/backends/local/spire-entries.ts";
@@ -13,7 +14,6 @@ const soon = () => AbortSignal.timeout(30_000);
 const merge = "application/merge-patch+json";
 const times = {
   startMs: 8_000,
-  pendingMs: 8_000,
   claimMs: 1_000,
   againMs: 500,
   attemptDelayMs: 500,
@@ -56,6 +56,8 @@ describe("an attempt that was given up", function () {
     };
     await createSpireEntries({ serverBinary: peers.spireServer.binary, serverSocket }).create(entry, soon());
     const url = new URL(variables["RUNNER_FACADE_URL"] ?? "");
+    const configuration = path.join(folder, "revived.yaml");
+    await writeFile(configuration, "log: {level: info}\n");
     return await startServer({
       name: "the revived bootstrap",
       program: process.execPath,
@@ -68,6 +70,7 @@ describe("an attempt that was given up", function () {
         RUNNER_FACADE_URL: `https://${addresses[0] ?? ""}:${url.port}`,
         SPIFFE_ENDPOINT_SOCKET: `unix://${agentSocket}`,
         GITEA_RUNNER_BINARY: "/bin/false",
+        GITEA_RUNNER_CONFIG_FILE: configuration,
       },
       logFile: path.join(folder, "revived.log"),
     });
