@@ -4,6 +4,7 @@ import path from "node:path";
 import { describe, it } from "mocha";
 import { connect } from "nats";
 import { eventually } from "../support/eventually.ts";
+import { keysLeft } from "../support/keys-left.ts";
 import { usePlatform } from "../support/platform.ts";
 
 const workflow = `
@@ -122,7 +123,7 @@ describe("a push to a real Gitea", () => {
       // Gitea shows the end of the jobs before the last of it is gone.
       await eventually("no executor is left", async () => (await names("state/executors")).length === 0);
       await eventually("no message is left", async () => (await messages("CI_RUNNER")) === 0);
-      await eventually("no record is left", async () => (await messages("KV_CI_RUNNER_STATE")) === 0);
+      await eventually("no record is left", async () => (await keysLeft(manager, "CI_RUNNER")) === 0);
       assert.deepEqual(await names("spiffe/entries"), ["controller.json"]);
     } finally {
       await nats.close();

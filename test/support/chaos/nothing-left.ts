@@ -2,10 +2,9 @@ import { readdirSync, readFileSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import path from "node:path";
 import type { JetStreamManager } from "nats";
-import { bucketStream } from "../../../controller/platform/jetstream.ts";
-import { stateBucket } from "../../../controller/queue/streams.ts";
 import type { Platform } from "../../../scripts/quick-start/platform.ts";
 import { eventually } from "../eventually.ts";
+import { keysLeft } from "../keys-left.ts";
 import { stream, withNats } from "./quick-start-nats.ts";
 
 /** What a finished job may not leave behind. */
@@ -41,7 +40,7 @@ async function see(manager: JetStreamManager, folder: string): Promise<Left> {
   const messages = async (name: string) => (await manager.streams.info(name)).state.messages;
   return {
     messages: await messages(stream),
-    keys: await messages(bucketStream(stateBucket(stream))),
+    keys: await keysLeft(manager, stream),
     executors: await readdir(folder),
     processes: processesBelow(folder),
   };
