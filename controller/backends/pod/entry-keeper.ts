@@ -30,8 +30,8 @@ export type EntryKeeper = {
   get(name: string): KnownEntry | undefined;
   /** Why no identity comes of the entry of that name; undefined if it may come, or if there is none. */
   lack(name: string): Failure | undefined;
-  /** When `lack` will be another one by time alone, milliseconds since the epoch; undefined: never. */
-  lacksAt(name: string): number | undefined;
+  /** In how many milliseconds `lack` will be another one by time alone; undefined: never. */
+  lacksIn(name: string): number | undefined;
   /**
    * Makes the entry, or finds it. Rejects with a BackendError of reason `identity` if what is there is somebody
    * else's, or if it is known that no identity will come of it.
@@ -113,11 +113,11 @@ export function createEntryKeeper(options: EntryKeeperOptions): EntryKeeper {
       const standing = standingOf(view.get(name), clock.now());
       return standing?.kind === "declared" ? undefined : standing?.failure;
     },
-    lacksAt: (name) => {
-      const found = view.get(name);
-      const standing = standingOf(found, clock.now());
+    lacksIn: (name) => {
+      const [found, now] = [view.get(name), clock.now()];
+      const standing = standingOf(found, now);
       const isOpen = standing?.kind === "waiting" && standing.failure === undefined;
-      return isOpen ? createdAtOf(found, clock.now()) + noticeMs : undefined;
+      return isOpen ? createdAtOf(found, now) + noticeMs - now : undefined;
     },
     add: async (metadata, target, signal) => {
       const name = executorName(metadata.assignment, metadata.attempt);

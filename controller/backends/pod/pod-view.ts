@@ -50,7 +50,7 @@ export type PodViewOptions = {
   readonly pods: Pick<WatchedList, "documents" | "onChange" | "ageMs">;
   readonly events: Pick<WatchedList, "onChange">;
   /** Of the registration entries. */
-  readonly identities: Pick<EntryKeeper, "lack" | "lacksAt">;
+  readonly identities: Pick<EntryKeeper, "lack" | "lacksIn">;
   readonly collection: ApiCollection;
   readonly owner: string;
   readonly trustDomain: string;
@@ -198,7 +198,10 @@ export function createPodView(options: PodViewOptions): PodView {
   const changesAt = () =>
     view
       .all()
-      .flatMap((pod) => [states.lookAt(pod).changesAt ?? Infinity, identities.lacksAt(pod.name) ?? Infinity]);
+      .flatMap((pod) => [
+        states.lookAt(pod).changesAt ?? Infinity,
+        steady() + (identities.lacksIn(pod.name) ?? Infinity),
+      ]);
 
   return {
     run: async (signal) => {

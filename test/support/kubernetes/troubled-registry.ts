@@ -9,7 +9,7 @@ import type { Kubernetes } from "../../../scripts/peers/cluster/kubernetes.ts";
 export type TroubledRegistry = AsyncDisposable & {
   /** `<host>:<port>`, to be followed by `/missing`, `/private` or `/silent` and a tag. */
   readonly host: string;
-  /** Ends whatever waits for an answer. */
+  /** Ends whatever waits for an answer, and has `silent` no more than `missing` from then on. */
   hangUp(): void;
 };
 
@@ -18,8 +18,9 @@ export async function startTroubledRegistry(
   { hostAddress }: Pick<Kubernetes, "hostAddress">,
   hostsFolder: string,
 ): Promise<TroubledRegistry> {
+  let isSilent = true;
   const server = createServer(({ url = "" }, answer) => {
-    if (url.includes("/silent/")) return;
+    if (url.includes("/silent/") && isSilent) return;
     const code = url.includes("/private/") ? 401 : url === "/v2/" ? 200 : 404;
     answer.writeHead(code, { "content-type": "application/json" });
     answer.end(code === 404 ? '{"errors":[{"code":"MANIFEST_UNKNOWN"}]}' : "{}");
@@ -35,6 +36,7 @@ export async function startTroubledRegistry(
   return {
     host,
     hangUp: () => {
+      isSilent = false;
       server.closeAllConnections();
     },
     [Symbol.asyncDispose]: async () => {
