@@ -29,11 +29,14 @@ export async function openFacade(
   const log = parent.child({ component: "facade" });
   const places = backends.reduce((sum, { capacity }) => sum + capacity, 0);
   const { onRefusedConnection: onRefused } = core;
+  await using stack = new AsyncDisposableStack();
   const tls = await persist(
     async () => createTlsServer({ source, clock, onRefused, limits: sessionLimits(places) }),
     { doing: "opening the facade", passing: isWithoutSvid, clock, random, log },
     signal,
   );
+  // One that cannot listen must not keep the process alive.
+  stack.use(tls);
   tls.server.on(
     "request",
     createFacadeHandler({
@@ -47,6 +50,7 @@ export async function openFacade(
   const { host, port } = facade.listen;
   await tls.listen({ port, ...(host === undefined ? {} : { host }) });
   log.info({ port, spiffeId: facade.spiffeId }, "facade listens");
+  stack.move();
   return tls;
 }
 
