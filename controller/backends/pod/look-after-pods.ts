@@ -4,6 +4,8 @@ import type { Logger } from "../../platform/logger.ts";
 import { listenForAny, type Wakeup } from "../../platform/wakeup.ts";
 
 const longestMs = 60_000;
+/** A timer may fire a little early, and an entry's age is of another clock: told now, or it may be told to nobody. */
+const earlyMs = 50;
 /** Between two tries. */
 const recheckMs = 5_000;
 
@@ -27,7 +29,7 @@ export async function tellInTime(
       signal,
     );
     await woken.first();
-    if (times.some((at) => at <= clock.now())) changed();
+    if (times.some((at) => at <= clock.now() + earlyMs)) changed();
   }
 }
 
