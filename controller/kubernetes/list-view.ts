@@ -3,6 +3,7 @@ import type { WatchEvent } from "./kubernetes-api.ts";
 
 /** A collection in memory. Whatever changes it says what became of each object, in the order in which it did. */
 export type ListView = {
+  /** The same array as long as nothing has changed. */
   readonly all: () => readonly unknown[];
   readonly get: (name: string) => unknown;
   /** A whole list takes the place of all that was known. */
@@ -12,10 +13,12 @@ export type ListView = {
 
 export function createListView(): ListView {
   const known = new Map<string, Seen>();
+  let all: readonly unknown[] | undefined;
 
   const put = (seen: Seen): readonly WatchEvent[] => {
     const before = known.get(seen.name);
     known.set(seen.name, seen);
+    all = undefined;
     const now = { object: seen.document };
     if (before === undefined) return [{ type: "ADDED", ...now }];
     // Another object under the old name: the end of the first one was not seen.
@@ -28,12 +31,13 @@ export function createListView(): ListView {
   };
 
   return {
-    all: () => [...known.values()].map(({ document }) => document),
+    all: () => (all ??= [...known.values()].map(({ document }) => document)),
     get: (name) => known.get(name)?.document,
     replace: (list) => {
       const names = new Set(list.map(({ name }) => name));
       const vanished = [...known.values()].filter(({ name }) => !names.has(name));
       for (const { name } of vanished) known.delete(name);
+      all = undefined;
       return [
         ...vanished.map(({ document }): WatchEvent => ({ type: "DELETED", object: document })),
         ...list.flatMap(put),
@@ -42,6 +46,7 @@ export function createListView(): ListView {
     apply: (type, seen) => {
       if (type !== "DELETED") return put(seen);
       known.delete(seen.name);
+      all = undefined;
       return [{ type: "DELETED", object: seen.document }];
     },
   };

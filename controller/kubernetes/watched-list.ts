@@ -15,7 +15,7 @@ export type WatchedList = {
   run(signal: AbortSignal): Promise<void>;
   /** Resolves when the first whole list is there. */
   synced(signal: AbortSignal): Promise<void>;
-  /** As they were last seen. Empty before the first list. */
+  /** As they were last seen: the same array as long as nothing has changed. Empty before the first list. */
   documents(): readonly unknown[];
   /** By `metadata.name`; undefined if there is none. */
   get(name: string): unknown;

@@ -40,6 +40,7 @@ const rememberGone = 1_000;
 export function createObjectView<T extends Versioned>(options: ObjectViewOptions<T>): ObjectView<T> {
   const { list, parse, steady } = options;
   const watched = new Map<string, { readonly document: unknown; readonly object: T }>();
+  let synced: readonly unknown[] | undefined;
   const noted = new Map<string, { readonly object: T; readonly at: number }>();
   /** By UID, as they were last seen; what is gone for sure has no version after that. */
   const gone = new Map<string, T | "for ever">();
@@ -73,10 +74,14 @@ export function createObjectView<T extends Versioned>(options: ObjectViewOptions
 
   /** Level-triggered: whatever the watch told or kept to itself, the difference counts. */
   const sync = (last?: T) => {
+    const documents = list.documents();
+    // It is asked about every Pod in turn.
+    if (documents === synced) return;
+    synced = documents;
     const before = new Map(watched);
     const there = new Set<string>();
     const known = new Map([...before.values()].map(({ document, object }) => [document, object]));
-    for (const document of list.documents()) {
+    for (const document of documents) {
       const object = known.get(document) ?? take(document);
       there.add(object.uid);
     }
