@@ -9,8 +9,11 @@ import { GiteaError } from "./protocol/errors.ts";
 
 export type GiteaCalls = ReturnType<typeof giteaCalls>;
 
+/** Calls about a task that Gitea has handed out. */
+export type TaskCalls = Pick<CorePorts["gitea"], "updateTask" | "updateLog">;
+
 /** What the parts ask of Gitea, in their words. */
-export function giteaCalls({ gitea, clock }: Pick<CorePorts, "gitea" | "clock">) {
+export function giteaCalls({ gitea, clock }: Pick<CorePorts, "clock"> & { readonly gitea: TaskCalls }) {
   const reportEnd = createReportEnd({ gitea, clock });
   return {
     beat: (taskId: bigint, signal: AbortSignal) => beat(gitea, taskId, signal),

@@ -1,4 +1,5 @@
 import type { Backend } from "./backends/backend.ts";
+import type { TaskCalls } from "./core-gitea.ts";
 import type { CorePorts } from "./core-ports.ts";
 import type { CompareStreamOptions } from "./lifecycle/compare-stream.ts";
 import type { Delivery } from "./worker/delivery.ts";
@@ -6,30 +7,29 @@ import type { Delivery } from "./worker/delivery.ts";
 /** Throws if this process leads no more. Called right before whatever only a leader may do. */
 export type MustLead = () => void;
 
+/** The call, made only by a process that leads; it rejects with the reason if this one does not. */
+function guarded<Args extends readonly unknown[], Answer>(
+  call: (...args: Args) => Promise<Answer>,
+  mustLead: MustLead,
+): (...args: Args) => Promise<Answer> {
+  return async (...args) => {
+    mustLead();
+    return call(...args);
+  };
+}
+
 /** The backend, with nothing created, given an identity, killed or deleted by a process that leads no more. */
 export function backendOfLeader(backend: Backend, mustLead: MustLead): Backend {
   const { commandFor } = backend;
   return {
     kind: backend.kind,
     list: (signal) => backend.list(signal),
-    create: async (...call) => {
-      mustLead();
-      return backend.create(...call);
-    },
-    bindIdentity: async (...call) => {
-      mustLead();
-      return backend.bindIdentity(...call);
-    },
+    create: guarded((...call) => backend.create(...call), mustLead),
+    bindIdentity: guarded((...call) => backend.bindIdentity(...call), mustLead),
     // Whoever has told Gitea the end says so on the executor.
     markTerminal: (...call) => backend.markTerminal(...call),
-    kill: async (...call) => {
-      mustLead();
-      return backend.kill(...call);
-    },
-    delete: async (...call) => {
-      mustLead();
-      return backend.delete(...call);
-    },
+    kill: guarded((...call) => backend.kill(...call), mustLead),
+    delete: guarded((...call) => backend.delete(...call), mustLead),
     onChange: (listener) => backend.onChange(listener),
     ...(commandFor === undefined ? {} : { commandFor }),
   };
@@ -45,14 +45,8 @@ export function queueOfLeader(queue: CorePorts["queue"], mustLead: MustLead): Le
       const delivery = await queue.next(...call);
       return delivery === undefined ? undefined : deliveryOfLeader(delivery, mustLead);
     },
-    remove: async (...call) => {
-      mustLead();
-      return queue.remove(...call);
-    },
-    publish: async (...call) => {
-      mustLead();
-      return queue.publish(...call);
-    },
+    remove: guarded((...call) => queue.remove(...call), mustLead),
+    publish: guarded((...call) => queue.publish(...call), mustLead),
     scan: (signal) => queue.scan(signal),
     scanAfter: (...call) => queue.scanAfter(...call),
     has: (...call) => queue.has(...call),
@@ -61,24 +55,10 @@ export function queueOfLeader(queue: CorePorts["queue"], mustLead: MustLead): Le
 }
 
 /** Gitea, with no end told and no row written by a process that leads no more. */
-export function giteaOfLeader(gitea: CorePorts["gitea"], mustLead: MustLead): CorePorts["gitea"] {
+export function giteaOfLeader(gitea: TaskCalls, mustLead: MustLead): TaskCalls {
   return {
-    declare: async (...call) => {
-      mustLead();
-      return gitea.declare(...call);
-    },
-    fetchTask: async (...call) => {
-      mustLead();
-      return gitea.fetchTask(...call);
-    },
-    updateTask: async (...call) => {
-      mustLead();
-      return gitea.updateTask(...call);
-    },
-    updateLog: async (...call) => {
-      mustLead();
-      return gitea.updateLog(...call);
-    },
+    updateTask: guarded((...call) => gitea.updateTask(...call), mustLead),
+    updateLog: guarded((...call) => gitea.updateLog(...call), mustLead),
   };
 }
 
@@ -102,9 +82,6 @@ function deliveryOfLeader(delivery: Delivery, mustLead: MustLead): Delivery {
       }
       delivery.reject(reason);
     },
-    acknowledge: async (signal) => {
-      mustLead();
-      return delivery.acknowledge(signal);
-    },
+    acknowledge: guarded((signal) => delivery.acknowledge(signal), mustLead),
   };
 }

@@ -14,7 +14,7 @@ import { createLogLane } from "./log-lane.ts";
 import { defaultLogLimits, type LogLimits } from "./log-limits.ts";
 import type { RelayCore, RelayTimes } from "./relay-core.ts";
 import { createStateLane } from "./state-lane.ts";
-import type { StateReport } from "./state-spool.ts";
+import { isCutShort, type StateReport } from "./state-spool.ts";
 import { RefusedError } from "./until-answered.ts";
 
 /**
@@ -81,9 +81,9 @@ export function createRelay(options: RelayOptions): Relay {
     },
   };
   const closes = () => {
-    const { ended, final } = states.state();
-    if (final.kind === "left") return "no";
-    return stop.aborted && ended === Result.UNSPECIFIED && final.kind === "none" ? "unknown" : "yes";
+    const spool = states.state();
+    if (spool.final.kind === "left") return "no";
+    return isCutShort(spool, stop.aborted) && spool.final.kind === "none" ? "unknown" : "yes";
   };
   const logs = createLogLane(core, { logRows, limits, closes });
   const states = createStateLane(core, {

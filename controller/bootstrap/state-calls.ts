@@ -44,11 +44,9 @@ export function nextTurn(
     case "delivered":
       return { kind: "over" };
     case "none":
-      if (spool.told < spool.reports || now >= beatAt) return callWith(spool, state);
-      return { kind: "wait", ms: beatAt - now };
     case "left":
       if (spool.told < spool.reports || now >= beatAt) return callWith(spool, state);
-      return logDone ? { kind: "over" } : { kind: "wait", ms: beatAt - now };
+      return final.kind === "left" && logDone ? { kind: "over" } : { kind: "wait", ms: beatAt - now };
     case "reported":
     case "missing": {
       const dueAt = logDone ? now : final.at + times.logs;

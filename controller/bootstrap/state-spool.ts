@@ -76,8 +76,9 @@ export function withReport(
   const final = (): Final => {
     if (result === Result.UNSPECIFIED) return spool.final;
     const reported = withResult(state, result, now);
-    const isLeft = stopped && spool.ended === Result.UNSPECIFIED && !gotThrough(reported);
-    return isLeft ? { kind: "left" } : { kind: "reported", state: reported, at: now };
+    return isCutShort(spool, stopped) && !gotThrough(reported)
+      ? { kind: "left" }
+      : { kind: "reported", state: reported, at: now };
   };
   return {
     ...spool,
@@ -95,8 +96,13 @@ export function withReport(
  */
 export function withoutRunner(spool: StateSpool, steps: number, stopped: boolean, now: number): StateSpool {
   if (spool.final.kind !== "none") return spool;
-  const isLeft = stopped && spool.ended === Result.UNSPECIFIED;
-  return { ...spool, final: isLeft ? { kind: "left" } : { kind: "missing", steps, at: now } };
+  const left = isCutShort(spool, stopped);
+  return { ...spool, final: left ? { kind: "left" } : { kind: "missing", steps, at: now } };
+}
+
+/** Whether the executor was told to end though Gitea wants the job to run. */
+export function isCutShort({ ended }: StateSpool, stopped: boolean): boolean {
+  return stopped && ended === Result.UNSPECIFIED;
 }
 
 /**
