@@ -3,6 +3,8 @@ import { describeError } from "../controller/platform/errors.ts";
 import { cacheFolder } from "./peers/cache-folder.ts";
 import { clusterObstacle } from "./peers/cluster/obstacle.ts";
 import { prepareCluster } from "./peers/cluster/prepare-cluster.ts";
+import { prepareOpenSandboxLab } from "./peers/opensandbox/prepare-lab.ts";
+import { openSandboxObstacle, type OpenSandboxPeer } from "./peers/opensandbox/prepare-server.ts";
 import type { GiteaPeer, Peer, PeerName } from "./peers/peer.ts";
 import { isPeerName, peerNames, peerRecipes, platformPeers } from "./peers/peer.ts";
 import { prepareGitea } from "./peers/prepare-gitea.ts";
@@ -12,6 +14,9 @@ import { createReport } from "./peers/report.ts";
 
 /** Stands for all that a cluster is made of, images among it. */
 const cluster = "kubernetes";
+/** Stands for an OpenSandbox server, and an API server with its etcd for it to work on. */
+const sandboxes = "opensandbox";
+const groups: readonly string[] = [cluster, sandboxes];
 
 const variables = peerNames.map(
   (name) => `  ${peerRecipes[name].variable.padEnd(32)}${name} binary to use instead`,
@@ -21,23 +26,24 @@ const help = `Usage: npm run peers [-- <peer>...]
 
 Prepares the real programs that the demo and the tests run against: ${peerNames.join(", ")}.
 Those named; without a name the first five, which are enough for the demo and for npm run test:e2e. "${cluster}" is all
-that npm run test:kubernetes needs. Each is looked for in this order: environment variable, PATH (only the pinned
-version), cache, build with Go. On two cores the first build of the five takes about twenty minutes, that of
-"${cluster}" forty more.
+that npm run test:kubernetes needs, "${sandboxes}" what npm run test:opensandbox needs besides the five. Each is looked
+for in this order: environment variable, PATH (only the pinned version), cache, build with Go (opensandbox-server:
+install with pip). On two cores the first build of the five takes about twenty minutes, that of "${cluster}" forty more.
 
 Environment:
 ${variables.join("\n")}
+  OPENSANDBOX_SERVER_BINARY       opensandbox-server to use instead
   GITEA_STATIC_ROOT               folder with Gitea's templates, options and public, for a Gitea from outside the cache
   GITEA_DYNAMIC_RUNNER_CACHE      cache folder; now ${cacheFolder(process.env)}
 `;
 
 const parsed = parseArgs({ allowPositionals: true, options: { help: { type: "boolean", short: "h" } } });
-const unknown = parsed.positionals.filter((word) => word !== cluster && !isPeerName(word));
+const unknown = parsed.positionals.filter((word) => !groups.includes(word) && !isPeerName(word));
 if (parsed.values.help === true) {
   process.stdout.write(help);
 } else if (unknown.length > 0) {
   process.stderr.write(
-    `unknown peer ${unknown.join(", ")}; there are ${[...peerNames, cluster].join(", ")}\n`,
+    `unknown peer ${unknown.join(", ")}; there are ${[...peerNames, ...groups].join(", ")}\n`,
   );
   process.exitCode = 2;
 } else {
@@ -75,9 +81,11 @@ async function prepare(
   signal: AbortSignal,
 ): Promise<readonly string[]> {
   if (isPeerName(word)) return [describe(await preparePeerOf(word, options, signal))];
-  const obstacle = await clusterObstacle(process.env);
+  const obstacle =
+    word === cluster ? await clusterObstacle(process.env) : await openSandboxObstacle(process.env, signal);
   // Who cannot run it has no need of it, as in its tests; a CI promises everything.
   if (obstacle !== undefined && process.env["CI"] !== "true") return [`${word}: left out: ${obstacle}`];
+  if (word === sandboxes) return Object.values(await prepareOpenSandboxLab(options, signal)).map(describe);
   const { peers, images } = await prepareCluster(options, signal);
   return [...Object.values(peers).map(describe), `${word}: images of executors ${images}`];
 }
@@ -90,8 +98,9 @@ async function preparePeerOf(
   return name === "gitea" ? await prepareGitea(options, signal) : await preparePeer(name, options, signal);
 }
 
-function describe(peer: Peer | GiteaPeer): string {
-  const line = `${peer.name} ${peer.version} (${peer.source}) ${peer.binary}`;
+function describe(peer: Peer | GiteaPeer | OpenSandboxPeer): string {
+  const program = "binary" in peer ? peer.binary : [peer.program, ...peer.args].join(" ");
+  const line = `${peer.name} ${peer.version} (${peer.source}) ${program}`;
   if (!("webPage" in peer)) return line;
   return peer.webPage.built ? line : `${line}, no web page: ${peer.webPage.reason}`;
 }

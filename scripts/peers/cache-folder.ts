@@ -1,6 +1,5 @@
 import { homedir } from "node:os";
 import { join } from "node:path";
-import type { PeerName } from "./peer.ts";
 
 /** Where built peers are kept: `GITEA_DYNAMIC_RUNNER_CACHE`, else below `XDG_CACHE_HOME`, else below `~/.cache`. */
 export function cacheFolder(environment: NodeJS.ProcessEnv): string {
@@ -13,6 +12,6 @@ export function cacheFolder(environment: NodeJS.ProcessEnv): string {
 }
 
 /** A peer's folder in the cache; another version or platform is another folder. */
-export function peerFolder(environment: NodeJS.ProcessEnv, name: PeerName, version: string): string {
+export function peerFolder(environment: NodeJS.ProcessEnv, name: string, version: string): string {
   return join(cacheFolder(environment), `${name}-${version}-${process.platform}-${process.arch}`);
 }
