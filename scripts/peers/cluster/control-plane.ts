@@ -1,3 +1,4 @@
+import { apiServerFlags, etcdFlags } from "./api-server-flags.ts";
 import type { Site } from "./site.ts";
 
 /** The flags of the programs that every cluster has once. */
@@ -15,44 +16,26 @@ const etcdPeers = "http://127.0.0.1:2380";
 
 /** A node counts as lost after 12 s without news and not after 50, and its Pods are evicted 5 s later, not 300. */
 export function controlPlane({ below, slot, certificates, kubeconfigs }: Site): ControlPlane {
-  const { ca, apiServer, admin, serviceAccounts } = certificates;
+  const { ca, admin, serviceAccounts } = certificates;
   return {
-    etcd: [
-      `--data-dir=${below("etcd")}`,
-      "--name=cluster",
-      `--listen-client-urls=${etcdClients}`,
-      `--advertise-client-urls=${etcdClients}`,
-      `--listen-peer-urls=${etcdPeers}`,
-      `--initial-advertise-peer-urls=${etcdPeers}`,
-      `--initial-cluster=cluster=${etcdPeers}`,
-      // It does not outlive the machine anyway.
-      "--unsafe-no-fsync",
-      "--log-level=warn",
-    ],
+    etcd: etcdFlags({ dataFolder: below("etcd"), clients: etcdClients, peers: etcdPeers }),
     apiServer: [
-      `--etcd-servers=${etcdClients}`,
-      "--bind-address=0.0.0.0",
-      `--secure-port=${apiServerPort}`,
-      `--advertise-address=${slot.nodeIp}`,
-      `--cert-dir=${below("apiserver")}`,
-      `--tls-cert-file=${apiServer.certificate}`,
-      `--tls-private-key-file=${apiServer.key}`,
-      `--client-ca-file=${ca}`,
+      ...apiServerFlags({
+        etcd: etcdClients,
+        bind: "0.0.0.0",
+        advertise: slot.nodeIp,
+        port: apiServerPort,
+        certificateFolder: below("apiserver"),
+        certificates,
+      }),
       `--kubelet-certificate-authority=${ca}`,
       `--kubelet-client-certificate=${admin.certificate}`,
       `--kubelet-client-key=${admin.key}`,
       "--kubelet-preferred-address-types=InternalIP",
-      "--service-account-issuer=https://kubernetes.default.svc",
-      `--service-account-key-file=${serviceAccounts.publicKey}`,
-      `--service-account-signing-key-file=${serviceAccounts.privateKey}`,
-      "--service-cluster-ip-range=10.96.0.0/16",
-      "--authorization-mode=Node,RBAC",
       "--enable-admission-plugins=NodeRestriction",
       "--allow-privileged=true",
       "--default-not-ready-toleration-seconds=5",
       "--default-unreachable-toleration-seconds=5",
-      "--profiling=false",
-      "--v=1",
     ],
     controllerManager: [
       ...client(kubeconfigs.controllerManager, below("controller-manager")),

@@ -1,6 +1,5 @@
 import type { ClusterApi, KubernetesObject } from "./api.ts";
-import { untilTrue } from "./component.ts";
-import { hasCondition } from "./conditions.ts";
+import { establishDefinitions } from "./definitions.ts";
 
 /** Where executors run, and as whom: the controller's defaults. */
 export const executorNamespace = "gitea-actions";
@@ -37,8 +36,7 @@ export async function installObjects(
   crds: readonly KubernetesObject[],
   signal: AbortSignal,
 ): Promise<void> {
-  const definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-  for (const crd of crds) await api.ensure(definitions, crd, signal);
+  await establishDefinitions(api, crds, signal);
   await api.ensure("/apis/storage.k8s.io/v1/csidrivers", csiDriver, signal);
   for (const name of namespaces)
     await api.ensure("/api/v1/namespaces", object("Namespace", { name }), signal);
@@ -46,14 +44,6 @@ export async function installObjects(
     const collection = `/api/v1/namespaces/${namespace}/serviceaccounts`;
     await api.ensure(collection, object("ServiceAccount", { namespace, name }), signal);
   }
-  const established = async (abort: AbortSignal) => {
-    for (const { metadata } of crds) {
-      const definition = await api.read(`${definitions}/${metadata.name}`, abort);
-      if (!hasCondition(definition, "Established")) return false;
-    }
-    return true;
-  };
-  await untilTrue(established, signal);
 }
 
 function object(kind: string, metadata: KubernetesObject["metadata"]): KubernetesObject {
