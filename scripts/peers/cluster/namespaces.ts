@@ -128,7 +128,8 @@ export async function createNamespaces(options: NamespaceOptions, signal: AbortS
   }
 }
 
-async function onlyChild(parent: number): Promise<number> {
+/** The pid of the one process that another has started. */
+export async function onlyChild(parent: number): Promise<number> {
   for (const name of await readdir("/proc")) {
     if (!/^\d+$/.test(name)) continue;
     const stat = await readFile(`/proc/${name}/stat`, "utf8").catch(() => "");
