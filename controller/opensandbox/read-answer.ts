@@ -52,7 +52,7 @@ const sandboxSchema = z.object({
   }),
   metadata: z.record(z.string(), z.string()).nullish(),
   createdAt: z.string().nullish().catch(undefined),
-  allocation: z.unknown(),
+  allocation: z.unknown().optional(),
 });
 
 const pageSchema = z.object({

@@ -65,8 +65,6 @@ export type OpenSandboxUnderTest = AsyncDisposable & {
   setStoreAway(away: boolean): Promise<void>;
 };
 
-export const none = new AbortController().signal;
-
 let number = 0;
 
 /** A name that no other test has, on a server that many tests share. */
