@@ -20,6 +20,8 @@ export type Texts = Readonly<Record<string, string>>;
 const prefix = "ci.ddupan.top/";
 
 export const ownerLabel = `${prefix}owner`;
+export const assignmentLabel = `${prefix}assignment-id`;
+export const attemptLabel = `${prefix}attempt`;
 export const backendLabel = `${prefix}backend`;
 export const terminalLabel = `${prefix}terminal`;
 
@@ -29,10 +31,10 @@ export function executorLabels(metadata: ExecutorMetadata): Texts {
   return {
     [`${prefix}runner`]: "true",
     [ownerLabel]: metadata.owner,
-    [`${prefix}assignment-id`]: assignment.id,
+    [assignmentLabel]: assignment.id,
     [`${prefix}task-id`]: String(assignment.taskId),
     [backendLabel]: assignment.backend,
-    [`${prefix}attempt`]: String(attempt.number),
+    [attemptLabel]: String(attempt.number),
     [`${prefix}nonce`]: attempt.nonce,
     ...(metadata.terminal ? { [terminalLabel]: "true" } : {}),
   };

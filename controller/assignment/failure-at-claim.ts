@@ -58,6 +58,7 @@ const afterClaim: Readonly<Record<StartFailureReason, DeathReason>> = {
   config_error: "no_result",
   quota: "vanished",
   unschedulable: "vanished",
+  no_vm: "vanished",
   node_rejected: "vanished",
   identity: "no_result",
   docker: "no_result",

@@ -56,6 +56,13 @@ export const startFailures = {
     sentence: "no node had room for its executor or fitted it, for as long as it could wait",
     advice: "add a node or free one, or correct what the Pod asks of nodes",
   },
+  no_vm: {
+    fixer: "cluster",
+    retry: "wait",
+    sentence: "the pool of VMs had no place for it, for as long as it could wait",
+    advice:
+      "make the pool larger, or lower the capacity of this backend so that it asks for no more than there is",
+  },
   node_rejected: {
     fixer: "cluster",
     retry: "attempt",

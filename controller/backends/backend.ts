@@ -37,6 +37,11 @@ export type ExecutorRequest = {
   readonly environment: BackendIndependentEnvironment;
   /** The backend ends it by then, whatever runs. Milliseconds since the epoch. */
   readonly deadlineAt: number;
+  /**
+   * The attempt was begun before: by this process, which has asked for it already, or by one that has ended meanwhile and
+   * may have. Such a create may still be under way. Absent: nobody has ever asked for it.
+   */
+  readonly mayBeUnderWay?: true;
 };
 
 export type Binding =

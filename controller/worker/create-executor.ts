@@ -18,7 +18,9 @@ export type CreateExecutorOptions = {
   readonly assignments: WorkerAssignments;
   readonly history: AttemptHistory;
   /** Everything that the executor is told and labelled with for the record's current attempt. */
-  readonly executorRequest: (record: AssignmentRecord) => Omit<ExecutorRequest, "deadlineAt">;
+  readonly executorRequest: (
+    record: AssignmentRecord,
+  ) => Omit<ExecutorRequest, "deadlineAt" | "mayBeUnderWay">;
   /** Unpredictable, a new one for each attempt: 32 hexadecimal digits. */
   readonly newNonce: () => string;
   /** Hears why a job waits, for its log; undefined when it waits for nothing any more. */
@@ -55,16 +57,22 @@ export function createCreateExecutor(options: CreateExecutorOptions, applyDecisi
       const { id } = decidedOn.assignment;
       let record = assignments.get(id)?.record;
       if (record === undefined || !sameStage(record, decidedOn)) return undefined;
-      if (another) {
-        const nonce = options.newNonce();
+      const nonce = another ? options.newNonce() : undefined;
+      if (nonce !== undefined) {
         const deadlineAt = deadlineOf(record, options.timeoutMs, clock.now(), times);
         ({ record } = await assignments.apply(id, { type: "attempt_begun", nonce, deadlineAt }, signal));
       }
       // One that was begun by a write whose answer got lost is not tried yet: it is ours as well.
       if (record.phase.name !== "starting") return undefined;
       signal.throwIfAborted();
-      const { deadlineAt } = record.phase;
-      const request = { ...options.executorRequest(record), deadlineAt };
+      const { attempt, deadlineAt } = record.phase;
+      // Of an attempt that another process has begun meanwhile nobody knows here what was asked for.
+      const isNew = attempt.nonce === nonce;
+      const request: ExecutorRequest = {
+        ...options.executorRequest(record),
+        deadlineAt,
+        ...(isNew ? {} : { mayBeUnderWay: true }),
+      };
       const answer = withDeadline(clock, createMs, (deadline) => backend.create(request, deadline), signal);
       // Whoever awaits it hears of a failure.
       answer.catch(() => undefined);

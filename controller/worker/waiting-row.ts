@@ -61,6 +61,7 @@ function row(text: string, { reason, evidence }: Failure): string {
 const waits: Partial<Readonly<Record<FailureReason, string>>> = {
   quota: "the quota leaves no room for its executor",
   unschedulable: "no node has room for its executor or fits it",
+  no_vm: "the pool of VMs has no place for it",
   backend_down: "the backend that runs executors does not answer as it should",
   image_pull_slow: "the image of its executor is still being pulled",
   registry_down: "the registry that holds the image of its executor does not answer",

@@ -43,14 +43,17 @@ export function createFakeBackendWorld(): FakeBackendWorld {
 
 export type BackendMethod = Exclude<keyof Backend, "kind" | "onChange">;
 
+type BackendCall = {
+  readonly method: BackendMethod;
+  readonly name?: string;
+  readonly reason?: string;
+  readonly mayBeUnderWay?: true;
+};
+
 export type FakeBackend = Backend & {
   readonly world: FakeBackendWorld;
-  /** All calls but onChange, in order, also those that failed. `reason` is kill's. */
-  readonly calls: readonly {
-    readonly method: BackendMethod;
-    readonly name?: string;
-    readonly reason?: string;
-  }[];
+  /** All calls but onChange, in order, also those that failed. `reason` is kill's, `mayBeUnderWay` create's. */
+  readonly calls: readonly BackendCall[];
   /** The names that a method was called with, in order. */
   called(method: BackendMethod): readonly (string | undefined)[];
   /** The next call of the method rejects; with `done` after it took effect, as when the answer is lost. Queues. */
@@ -95,7 +98,7 @@ export function createFakeBackend(options: FakeBackendOptions = {}): FakeBackend
     world = createFakeBackendWorld(),
   } = options;
   const { stored, listeners } = world;
-  const calls: { method: BackendMethod; name?: string; reason?: string }[] = [];
+  const calls: BackendCall[] = [];
   const failures: { method: BackendMethod; error: Error; done: boolean }[] = [];
   const holds = new Map<BackendMethod, Promise<void>>();
 
@@ -129,11 +132,7 @@ export function createFakeBackend(options: FakeBackendOptions = {}): FakeBackend
     };
   };
 
-  const call = async <T>(
-    entry: { readonly method: BackendMethod; readonly name?: string; readonly reason?: string },
-    signal: AbortSignal,
-    effect: () => T,
-  ): Promise<T> => {
+  const call = async <T>(entry: BackendCall, signal: AbortSignal, effect: () => T): Promise<T> => {
     const { method } = entry;
     calls.push(entry);
     signal.throwIfAborted();
@@ -197,7 +196,9 @@ export function createFakeBackend(options: FakeBackendOptions = {}): FakeBackend
     list: (signal) => call({ method: "list" }, signal, list),
     create: (request, signal) => {
       const name = executorName(request.metadata.assignment, request.metadata.attempt);
-      return call({ method: "create", name }, signal, () => create(name, request));
+      const { mayBeUnderWay } = request;
+      const entry = { method: "create", name, ...(mayBeUnderWay ? { mayBeUnderWay } : {}) } as const;
+      return call(entry, signal, () => create(name, request));
     },
     bindIdentity: ({ name }, signal) =>
       call({ method: "bindIdentity", name }, signal, () => {

@@ -36,7 +36,7 @@ describe("failure reason", () => {
 
   it("of a start failure waits without burning an attempt where room or an answer may come by itself", () => {
     const waited = failureReasons.filter((reason) => failureKind(reason).retry === "wait");
-    assert.deepEqual(waited, ["quota", "unschedulable", "backend_down"]);
+    assert.deepEqual(waited, ["quota", "unschedulable", "no_vm", "backend_down"]);
   });
 
   it("burns attempts before the claim only", () => {

@@ -1,0 +1,21 @@
+import { removeSandbox } from "./remove-sandbox.ts";
+import type { VmWorld } from "./vm-world.ts";
+
+/**
+ * Removes an executor with all of its sandboxes and its identity, that first. An identity that cannot be taken away does
+ * not keep the VM, and is told of afterwards.
+ */
+export async function deleteVm(name: string, world: VmWorld, signal: AbortSignal): Promise<void> {
+  const { known, reader } = world;
+  await reader.refresh(signal);
+  const [revoked] = await Promise.allSettled([world.identity.revoke(name, signal)]);
+  const there = known.of(name);
+  const sandboxes = there.length > 0 ? there : await reader.readOf(name, signal);
+  await Promise.all(
+    sandboxes.map(async ({ id, life }) => {
+      if (!life.isGone) await removeSandbox(id, world, signal);
+      known.forget(id);
+    }),
+  );
+  if (revoked?.status === "rejected") throw revoked.reason;
+}

@@ -1,0 +1,22 @@
+import { belongsTo } from "./sandbox-executor.ts";
+import type { VmWorld } from "./vm-world.ts";
+
+/**
+ * Whether the server has a sandbox of that executor, or may come to have one. Rejects as OpenSandboxApi does if it does not
+ * say so: then nothing of the executor may be taken away.
+ */
+export async function isThere(
+  name: string,
+  { api, known, reader, asked, owner }: Pick<VmWorld, "api" | "known" | "reader" | "asked" | "owner">,
+  signal: AbortSignal,
+): Promise<boolean> {
+  if (asked.mayCome(name)) return true;
+  // A list may lack what is there, but what is asked for by its id is told as it is.
+  for (const { id, life } of known.of(name)) {
+    if (life.isGone) continue;
+    const found = await api.get(id, signal);
+    if (found !== undefined && belongsTo(found.metadata, owner)) return true;
+  }
+  const found = await reader.readOf(name, signal);
+  return found.some(({ life }) => !life.isGone);
+}
