@@ -33,10 +33,7 @@ describe("a played pool of a real OpenSandbox server", () => {
   });
   afterEach(async () => {
     await pool[Symbol.asyncDispose]();
-    for (const { id } of await lab.resources.list(signal)) {
-      await lab.resources.remove(id, signal);
-      await lab.resources.setFinalizers(id, [], signal);
-    }
+    await lab.removeAll();
     api.close();
   });
 

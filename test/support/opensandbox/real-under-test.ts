@@ -6,9 +6,9 @@ import type { OpenSandboxUnderTest } from "./under-test.ts";
 const { signal } = new AbortController();
 
 /** A real server for the contract suite. Disposing of it removes all sandboxes, and leaves the server to the other tests. */
-export function realUnderTest({ server, apiServer, resources }: OpenSandboxLab): OpenSandboxUnderTest {
+export function realUnderTest(lab: OpenSandboxLab): OpenSandboxUnderTest {
+  const { server, apiServer, resources } = lab;
   const { createSeconds, poolSeconds, lifeSeconds } = server.settings;
-  const pools = createPlayedPools(resources);
   const store = apiServer.components.apiServer;
   return {
     url: server.url,
@@ -16,14 +16,12 @@ export function realUnderTest({ server, apiServer, resources }: OpenSandboxLab):
     limits: { createMs: createSeconds * 1000, poolMs: poolSeconds * 1000, lifeSeconds },
     clock: systemClock,
     pass: (ms) => systemClock.sleep(ms, signal),
-    pools,
+    pools: createPlayedPools(resources),
     restart: async () => {
       await server.kill();
       await server.component.start(signal);
     },
     setStoreAway: (away) => (away ? store.stop() : store.start(signal)),
-    [Symbol.asyncDispose]: async () => {
-      for (const { id } of await resources.list(signal)) await pools.remove(id);
-    },
+    [Symbol.asyncDispose]: () => lab.removeAll(),
   };
 }

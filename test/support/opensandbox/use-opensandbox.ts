@@ -37,6 +37,8 @@ export type OpenSandboxLab = {
   readonly log: RecordingLogger;
   /** Starts a pool's controller; whoever started it disposes of it. */
   pool(options: Pick<PoolControllerOptions, "pool" | "capacity" | "host">): Promise<PoolController>;
+  /** Removes all sandboxes, whoever holds on to them; their VMs are for the pools' controllers to end. */
+  removeAll(): Promise<void>;
 };
 
 /** The API server is compiled the first time. */
@@ -85,6 +87,7 @@ export function useOpenSandbox(
       return lab().log;
     },
     pool: (options) => lab().pool(options),
+    removeAll: () => lab().removeAll(),
   };
 }
 
@@ -109,5 +112,11 @@ async function startLab(
   const log = createRecordingLogger();
   const pool: OpenSandboxLab["pool"] = (options) =>
     startPoolController({ ...options, resources, api, clock: systemClock, log }, signal);
-  return { folder, apiServer, server, api, resources, log, pool };
+  const removeAll = async () => {
+    for (const { id } of await resources.list(signal)) {
+      await resources.remove(id, signal);
+      await resources.setFinalizers(id, [], signal);
+    }
+  };
+  return { folder, apiServer, server, api, resources, log, pool, removeAll };
 }
