@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { readFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { afterEach, before, beforeEach, describe, it } from "mocha";
 import { createHttpApi } from "../../controller/opensandbox/http-api.ts";
@@ -172,7 +172,10 @@ describe("a played pool of a real OpenSandbox server", () => {
     });
 
     it("is told of a VM that ended itself", async () => {
-      const { id } = await made({ pool: real.pool, entrypoint: ["sh", "-c", "kill 1"] });
+      // One that ends at once may never be seen ready, and its create waits in vain.
+      const script = "until [ -e end ]; do sleep 0.1; done; kill 1";
+      const { id } = await made({ pool: real.pool, entrypoint: ["sh", "-c", script] });
+      await writeFile(path.join((real.vmOf(id) as ProcessVm).folder, "home/end"), "");
       await becomes(id, "pending");
       assert.equal((await api.get(id, signal))?.isAllocated, true);
     });
