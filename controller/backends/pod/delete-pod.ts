@@ -1,5 +1,5 @@
 import { BackendError } from "../backend.ts";
-import type { ApiCollection } from "./api-collection.ts";
+import type { ApiCollection } from "../../kubernetes/api-collection.ts";
 import type { EntryKeeper } from "./entry-keeper.ts";
 import type { NodeUids } from "./node-uids.ts";
 import { ourPod } from "./our-pod.ts";

@@ -9,7 +9,7 @@ import { ApiOutage, isRefusal } from "../../kubernetes/kubernetes-api.ts";
 import type { WatchedList } from "../../kubernetes/watched-list.ts";
 import type { Clock, SteadyClock } from "../../platform/clock.ts";
 import { BackendError } from "../backend.ts";
-import type { ApiCollection } from "./api-collection.ts";
+import type { ApiCollection } from "../../kubernetes/api-collection.ts";
 import {
   compareEntry,
   type EntryDocument,
@@ -18,8 +18,8 @@ import {
   noticeMs,
   parseEntry,
 } from "./entry-status.ts";
-import { createObjectView, type Versioned } from "./object-view.ts";
-import { timeOf } from "./pod-document.ts";
+import { createObjectView, type Versioned } from "../../kubernetes/object-view.ts";
+import { timeOf } from "../../kubernetes/time-of.ts";
 import { type EntrySettings, type EntryTarget, staticEntry } from "./static-entry.ts";
 
 export type KnownEntry = Versioned & { readonly document: EntryDocument };
