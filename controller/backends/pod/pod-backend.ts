@@ -3,6 +3,7 @@ import { staticEntryApi } from "../../kubernetes/permissions.ts";
 import { createWatchedList } from "../../kubernetes/watched-list.ts";
 import { systemSteadyClock } from "../../platform/clock.ts";
 import { runTasks } from "../../platform/task-group.ts";
+import { createEntryKeeper } from "../../static-entries/entry-keeper.ts";
 import type { Backend } from "../backend.ts";
 import { createApiCollection } from "../../kubernetes/api-collection.ts";
 import { asBackend } from "../as-backend.ts";
@@ -11,14 +12,13 @@ import { createPod } from "./create-pod.ts";
 import { deleteExecutor } from "./delete-pod.ts";
 import { endOverdue } from "./end-overdue.ts";
 import { endPod } from "./end-pod.ts";
-import { createEntryKeeper } from "./entry-keeper.ts";
 import { createNodeUids } from "./node-uids.ts";
 import { ourPod } from "./our-pod.ts";
 import { trimPodEvent } from "./pod-event.ts";
 import type { PodBackendOptions } from "./pod-options.ts";
 import { podCommand } from "./pod-command.ts";
 import { createPodView } from "./pod-view.ts";
-import { sweepEntries } from "./sweep-entries.ts";
+import { sweepPodEntries } from "./sweep-pod-entries.ts";
 
 export type PodBackend = Backend & {
   /**
@@ -61,6 +61,7 @@ export function createPodBackend(options: PodBackendOptions): PodBackend {
     ...options,
     entries: lists.entries,
     collection: createApiCollection(api, paths.entries),
+    kind: "pod",
     settings: options.entries,
     onChange: (name) => view.entryMoved(name),
     steady,
@@ -114,7 +115,7 @@ export function createPodBackend(options: PodBackendOptions): PodBackend {
           {
             name: "sweep of entries",
             run: (abort) =>
-              sweepEntries({ entries: keeper, pods: view, namespace, clock, steady, log }, abort),
+              sweepPodEntries({ entries: keeper, pods: view, namespace, clock, steady, log }, abort),
           },
         ],
         signal,
