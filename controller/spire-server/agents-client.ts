@@ -2,7 +2,7 @@ import net from "node:net";
 import { Code, ConnectError, createClient, type Transport } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
 import { Agent, type JoinedAgent as AgentMessage } from "../../proto/gen/spire/agent_pb.ts";
-import { parseSpiffeId, type SpiffeId, trustDomainOf } from "../identity/spiffe-id.ts";
+import { parseSpiffeId, pathOf, type SpiffeId } from "../identity/spiffe-id.ts";
 import type { Clock } from "../platform/clock.ts";
 import { describeError } from "../platform/errors.ts";
 import { exactly } from "../spiffe/authorize.ts";
@@ -101,10 +101,9 @@ export function createAgentsClient(options: AgentsClientOptions): AgentsClient {
       call(
         `evicting ${id}`,
         async () => {
-          const path = id.slice(`spiffe://${trustDomainOf(id)}`.length);
           try {
             await client.deleteAgent(
-              { id: { trustDomain: trustDomainOf(id), path } },
+              { id: { trustDomain, path: pathOf(id) } },
               { signal, timeoutMs: callMs },
             );
             return true;
