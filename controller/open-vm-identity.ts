@@ -54,8 +54,11 @@ export function openVmIdentity(
   return {
     ...identity,
     run: async (...args) => {
-      using _closed = agents;
-      await identity.run(...args);
+      try {
+        await identity.run(...args);
+      } finally {
+        agents[Symbol.dispose]();
+      }
     },
   };
 }

@@ -18,19 +18,17 @@ export class SpireServerError extends Error {
   }
 }
 
+const denials: ReadonlySet<Code> = new Set([Code.PermissionDenied, Code.Unauthenticated]);
+const refusals: ReadonlySet<Code> = new Set([
+  Code.InvalidArgument,
+  Code.AlreadyExists,
+  Code.FailedPrecondition,
+  Code.OutOfRange,
+  Code.Unimplemented,
+]);
+
 /** What a server's answer means. A server that does not accept our certificate shows as `canceled`: an outage. */
 export function troubleOf(error: unknown): SpireServerTrouble {
-  switch (ConnectError.from(error).code) {
-    case Code.PermissionDenied:
-    case Code.Unauthenticated:
-      return "denied";
-    case Code.InvalidArgument:
-    case Code.AlreadyExists:
-    case Code.FailedPrecondition:
-    case Code.OutOfRange:
-    case Code.Unimplemented:
-      return "refused";
-    default:
-      return "outage";
-  }
+  const { code } = ConnectError.from(error);
+  return denials.has(code) ? "denied" : refusals.has(code) ? "refused" : "outage";
 }

@@ -229,9 +229,11 @@ describe("gitea-opensandbox-runner", () => {
   });
 
   it("B-93 waits for the agent of the template where it is given no token", async () => {
-    const early = start({ SPIFFE_ENDPOINT_SOCKET: `unix://${at("agent.sock")}` });
+    const socket = `unix://${at("agent.sock")}`;
+    const early = start({ SPIFFE_ENDPOINT_SOCKET: socket });
     await eventually("it waits", () => early.said().includes("waiting for the agent's socket"), 10_000, 20);
-    using _agent = await listen();
+    using template = await listen();
+    assert.equal(template.socket, socket);
     assert.equal(await early.end, 0);
     assert.ok((await read("bootstrap.env")).includes("CI_ASSIGNMENT_ID=gitea-task-42"));
     await assert.rejects(read("agent.pid"), /ENOENT/);

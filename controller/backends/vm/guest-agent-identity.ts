@@ -52,14 +52,14 @@ export function createGuestAgentIdentity(options: GuestAgentOptions): VmIdentity
   const path = `/apis/${staticEntryApi.group}/${staticEntryApi.version}/${staticEntryApi.resource}`;
   const labelSelector = `${ownerLabel}=${owner},${backendLabel}=vm`;
   const list = createWatchedList({ api: options.api, path, labelSelector, clock, steady, random, log });
-  let changed: (name: string) => void = () => undefined;
+  let listener: ((name: string) => void) | undefined;
   const keeper = createEntryKeeper({
     entries: list,
     collection: createApiCollection(options.api, path),
     owner,
     kind: "vm",
     settings: options.entries,
-    onChange: (name) => changed(name),
+    onChange: (name) => listener?.(name),
     clock,
     steady,
   });
@@ -120,7 +120,7 @@ export function createGuestAgentIdentity(options: GuestAgentOptions): VmIdentity
       asBackend(`taking back the identity of ${name}`, () => revoke(name, signal), signal),
     lack,
     run: (isThere, onChange, signal) => {
-      changed = onChange;
+      listener = onChange;
       const names = () => [...keeper.all().map(({ name }) => name), ...missing.names()];
       return runTasks(
         [

@@ -288,11 +288,8 @@ describe("the identity of a VM by an agent of its own", () => {
       await clock.step(30_000);
       assert.deepEqual([cluster.all(entry), agents.joined.size], [[], 0]);
       assert.deepEqual(
-        lines().toSorted(),
-        [
-          ["agent without executor removed", name],
-          ["registration without executor removed", name],
-        ].toSorted(),
+        new Set(lines().map(([message]) => message)),
+        new Set(["agent without executor removed", "registration without executor removed"]),
       );
     });
 
