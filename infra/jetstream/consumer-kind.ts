@@ -37,6 +37,7 @@ export const consumerKind: ResourceKind<ConsumerInputs> = {
     ...fixed("deliverPolicy", from, to, harmless("the server cannot change it")),
   ],
   id: ({ stream, durable }) => `${stream}/${durable}`,
+  obstacles: () => Promise.resolve([]),
   read: async (manager, id) => {
     const [stream, durable] = partsOf(id);
     const info = await unlessMissing(manager.consumers.info(stream, durable));

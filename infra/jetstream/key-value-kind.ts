@@ -35,6 +35,7 @@ export const keyValueKind: ResourceKind<KeyValueInputs> = {
     ...tighter("ttlSeconds", from, to, 0),
   ],
   id: ({ bucket }) => bucket,
+  obstacles: () => Promise.resolve([]),
   read: async (manager, id) => {
     const info = await unlessMissing(manager.streams.info(streamOf(id)));
     return info === undefined ? undefined : inputs.parse({ bucket: id, ...fromServer(info.config) });

@@ -27,7 +27,7 @@ export type Found = { readonly id: string; readonly properties: Properties };
 
 /**
  * What the engine asks of a provider, https://www.pulumi.com/docs/iac/extending-pulumi/: check and diff decide and
- * call nobody; the others call the server once and reject with an Error whose message is for the operator. Secrets
+ * call nobody, obstacles looks; the others call the server once and reject with an Error whose message is for the operator. Secrets
  * come and go marked.
  */
 export type Provider = {
@@ -36,6 +36,11 @@ export type Provider = {
     before: Properties | undefined,
     wanted: Properties,
   ): { readonly inputs: Properties; readonly failures: readonly CheckFailure[] };
+  /**
+   * What on the server keeps a new resource with these checked inputs from being made: told before anything is changed.
+   * Nothing if the server cannot be asked, since it may be made by the same program.
+   */
+  obstacles(type: string, inputs: Properties): Promise<readonly CheckFailure[]>;
   diff(type: string, before: Properties, wanted: Properties): readonly PropertyChange[];
   create(type: string, wanted: Properties): Promise<Found>;
   /** `known`: what the state has of it, nothing in an import. Undefined if it is gone. */
@@ -56,6 +61,18 @@ export function createProvider(manager: () => Promise<JetStreamManager>): Provid
       if (!parsed.success) return { inputs, failures: failuresOf(parsed.error, plainProperties(inputs)) };
       const refused = before === undefined ? [] : losses(kind, before, parsed.data);
       return { inputs, failures: refused };
+    },
+    obstacles: async (type, wanted) => {
+      const kind = kindOf(type);
+      const inputs = kind.inputs.safeParse(plainProperties(wanted)).data;
+      if (inputs === undefined) return [];
+      const server = await manager().catch(() => undefined);
+      if (server === undefined) return [];
+      const id = kind.id(inputs);
+      const there = await kind.read(server, id);
+      const taken = there === undefined ? undefined : whyNotAdopted(kind, id, there, inputs);
+      const reasons = [...(taken === undefined ? [] : [taken]), ...(await kind.obstacles(server, inputs))];
+      return reasons.map((reason) => ({ property: "", reason }));
     },
     diff: (type, before, wanted) => {
       const [from, to] = [plainProperties(before), plainProperties(wanted)];
@@ -78,21 +95,9 @@ export function createProvider(manager: () => Promise<JetStreamManager>): Provid
       const server = await manager();
       const id = kind.id(inputs);
       const there = await kind.read(server, id);
-      if (there === undefined) await kind.create(server, inputs);
-      else {
-        if (!inputs.adopt)
-          throw new Error(
-            `${kind.noun} ${id} exists already: import it, or set adopt to take it over and make it as it is wanted`,
-          );
-        const obstacle = kind
-          .difficulties(there, inputs)
-          .find(({ by, losesData }) => by === "replacement" || (losesData && !inputs.allowDataLoss));
-        if (obstacle !== undefined)
-          throw new Error(
-            `${kind.noun} ${id} cannot be adopted as it is: ${obstacle.property}: ${obstacle.reason}`,
-          );
-        await kind.update(server, id, inputs);
-      }
+      const reason = there === undefined ? undefined : whyNotAdopted(kind, id, there, inputs);
+      if (reason !== undefined) throw new Error(reason);
+      await (there === undefined ? kind.create(server, inputs) : kind.update(server, id, inputs));
       return { id, properties: withSecrets(inputs, secretNames(wanted)) };
     },
     read: async (type, id, known) => {
@@ -141,6 +146,22 @@ function failuresOf(error: z.ZodError, inputs: Properties): CheckFailure[] {
     .map(({ property, reason }) =>
       inputs[property] === undefined ? { property, reason: "it is required" } : { property, reason },
     );
+}
+
+/** Why what is there already is not taken over; undefined if it is. */
+function whyNotAdopted<Inputs extends Properties & Permissions>(
+  kind: ResourceKind<Inputs>,
+  id: string,
+  there: Inputs,
+  wanted: Inputs,
+): string | undefined {
+  const what = `${kind.noun} ${id}`;
+  if (!wanted.adopt)
+    return `${what} exists already: import it, or set adopt to take it over and make it as it is wanted`;
+  const obstacle = kind
+    .difficulties(there, wanted)
+    .find(({ by, losesData }) => by === "replacement" || (losesData && !wanted.allowDataLoss));
+  return obstacle && `${what} cannot be adopted as it is: ${obstacle.property}: ${obstacle.reason}`;
 }
 
 function difficulties(kind: ResourceKind, from: Properties, to: Properties): readonly Difficulty[] {

@@ -16,6 +16,8 @@ export type ResourceKind<Inputs extends Properties = Properties> = {
   difficulties(from: Inputs, to: Inputs): readonly Difficulty[];
   /** Which object of the server it is. */
   id(inputs: Inputs): string;
+  /** What else on the server stands in the way of a new one, a sentence each. */
+  obstacles(manager: JetStreamManager, inputs: Inputs): Promise<readonly string[]>;
   /** The object of that id as inputs; undefined if there is none. */
   read(manager: JetStreamManager, id: string): Promise<Inputs | undefined>;
   /** Makes it; nothing of that name is there. */

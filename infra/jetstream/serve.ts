@@ -49,15 +49,13 @@ export async function serveProvider(version: string): Promise<Served> {
         .setAcceptresources(true)
         .setSupportspreview(true);
     }),
-    check: answer(({ request }: Call<InstanceType<typeof provider.CheckRequest>>) => {
+    check: answer(async ({ request }: Call<InstanceType<typeof provider.CheckRequest>>) => {
+      const type = typeOf(request.getUrn());
       const olds = properties(request.getOlds());
       const before = Object.keys(olds).length === 0 ? undefined : olds;
-      const { inputs, failures } = resources.check(
-        typeOf(request.getUrn()),
-        before,
-        properties(request.getNews()),
-      );
-      return checkResponse(inputs, failures);
+      const { inputs, failures } = resources.check(type, before, properties(request.getNews()));
+      const isNew = before === undefined && failures.length === 0;
+      return checkResponse(inputs, isNew ? await resources.obstacles(type, inputs) : failures);
     }),
     diff: answer(({ request }: Call<InstanceType<typeof provider.DiffRequest>>) =>
       diffResponse(

@@ -43,6 +43,16 @@ export const streamKind: ResourceKind<StreamInputs> = {
     ...tighter("maxMessagesPerSubject", from, to, -1),
   ],
   id: ({ name }) => name,
+  obstacles: async (manager, { name, subjects }) => {
+    const found = await Promise.all(subjects.map((subject) => manager.streams.names(subject).next()));
+    return subjects.flatMap((subject, index) =>
+      (found[index] ?? [])
+        .filter((other) => other !== name)
+        .map(
+          (other) => `subject ${subject} overlaps with those of stream ${other}: no two may take one message`,
+        ),
+    );
+  },
   read: async (manager, id) => {
     const info = await unlessMissing(manager.streams.info(id));
     return info === undefined ? undefined : inputs.parse(fromServer(info.config));

@@ -119,23 +119,40 @@ describe("jetstream provider", () => {
     await provider.delete("Stream", name, inputs);
   });
 
-  it("takes over what is there only if asked, and not if that would lose data", async () => {
+  it("takes over what is there only if asked, and not if that would lose data, told before anything is changed", async () => {
+    const wanted = async (overrides = {}) => checked("Stream", stream(overrides));
+    const [plain, queue] = [await wanted(), await wanted({ adopt: true, retention: "workqueue" })];
     await server.streams.add({ name, subjects: [`${name}.*`] });
-    await assert.rejects(
-      provider.create("Stream", await checked("Stream", stream())),
-      /exists already: import it/,
-    );
-    const queue = await checked("Stream", stream({ adopt: true, retention: "workqueue" }));
-    await assert.rejects(provider.create("Stream", queue), /cannot be adopted as it is: retention/);
-    await provider.create("Stream", await checked("Stream", stream({ adopt: true, description: "taken" })));
+    for (const [inputs, reason] of [
+      [plain, /exists already: import it/],
+      [queue, /cannot be adopted as it is: retention/],
+    ] as const) {
+      assert.match((await provider.check("Stream", {}, inputs)).failures.join("; "), reason);
+      await assert.rejects(provider.create("Stream", inputs), reason);
+    }
+    await provider.create("Stream", await wanted({ adopt: true, description: "taken" }));
     assert.equal((await server.streams.info(name)).config.description, "taken");
   });
 
+  it("tells of subjects that another stream takes before anything is changed", async () => {
+    await server.streams.add({ name: `${name}_OTHER`, subjects: [`${name}.>`] });
+    const { failures } = await provider.check("Stream", {}, stream());
+    assert.equal(failures.length, 1);
+    assert.match(failures[0] ?? "", /subject S\d+\.\* overlaps with those of stream S\d+_OTHER/);
+  });
+
+  it("checks without a server, which may be made by the same program", async () => {
+    await using other = await startProvider();
+    await other.configure({ servers: "127.0.0.1:1" });
+    assert.deepEqual((await other.check("Stream", {}, stream())).failures, []);
+  });
+
   it("imports what is there by its id, and says nothing of what is not", async () => {
+    const wanted = await checked("Stream", stream({ description: "by hand" }));
     await server.streams.add({ name, subjects: [`${name}.*`], description: "by hand" });
     const { id, inputs } = await provider.read("Stream", name);
     assert.equal(id, name);
-    assert.deepEqual(inputs, await checked("Stream", stream({ description: "by hand" })));
+    assert.deepEqual(inputs, wanted);
     assert.deepEqual(await provider.read("Consumer", `${name}/none`), { id: "", inputs: undefined });
   });
 
