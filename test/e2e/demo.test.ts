@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { stripVTControlCharacters } from "node:util";
 import { before, describe, it } from "mocha";
@@ -66,6 +66,18 @@ describe("npm run demo", () => {
       /^Success: 3 jobs, \d+\.\d s from push to done, at most [12] at once; cleaned up: 3 executors, 4 processes, 1 folder$/,
     );
     assert.ok(!text.includes("\u001B"), "there is no terminal");
+    await demos.assertNothingIsLeft();
+  });
+
+  it("as the README has it, with --exit, ends with 0 when all jobs of the example were a success", async () => {
+    const readme = await readFile(path.join(import.meta.dirname, "../../README.md"), "utf8");
+    assert.match(readme, /^npm ci && npm run demo -- --exit /m);
+    const demo = demos.start(["--exit"]);
+    assert.equal(await demo.ended, 0);
+    assert.match(
+      demo.lines.at(-1) ?? "",
+      /^Success: 3 jobs, .*; cleaned up: 3 executors, 4 processes, 1 folder$/,
+    );
     await demos.assertNothingIsLeft();
   });
 
