@@ -110,10 +110,8 @@ export async function labelNode(
   key: string,
   value: string,
 ): Promise<void> {
-  const content = { body: { metadata: { labels: { [key]: value } } }, type: "application/merge-patch+json" };
-  const path = `/api/v1/nodes/${kubernetes.nodeName}`;
-  const { status, text } = await kubernetes.api.ask("PATCH", path, soon(), content);
-  if (status !== 200) throw new Error(`labelling the node: ${status} ${text}`);
+  const patch = { metadata: { labels: { [key]: value } } };
+  await kubernetes.api.merge(`/api/v1/nodes/${kubernetes.nodeName}`, patch, soon());
 }
 
 export async function removePod(
