@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import * as fc from "fast-check";
 import { describe, it } from "mocha";
+import { sealLine } from "../../../controller/identity/sealed-line.ts";
 import { namedAssignment, open, seal } from "../../../controller/queue/envelope.ts";
 import { aStoredTask, testKeyRing } from "../../support/jetstream.ts";
 
@@ -89,6 +90,18 @@ describe("the envelope of a task", () => {
       reason: "version 2 is not known",
       assignmentId: task.assignment.id,
     });
+  });
+
+  it("B-04 of a newer version with more in clear is opened without that, and refused when that was changed", () => {
+    const header = { ...JSON.parse(line(sealed())), later: { by: "a newer version" } } as object;
+    const newer = Buffer.from(sealLine(ring, { ...header }, task.compressedTask, randomBytes));
+    assert.deepEqual(open(ring, newer), open(ring, sealed()));
+    const changed = open(
+      ring,
+      withHeader(newer, (fields) => delete fields["later"]),
+    );
+    assert.ok(changed.kind === "invalid");
+    assert.equal(changed.reason, "it was changed after it was sealed");
   });
 
   it("is refused when any byte of it is another one", () => {
