@@ -5,6 +5,7 @@ import { describe, it } from "mocha";
 import { sealLine } from "../../../controller/identity/sealed-line.ts";
 import { namedAssignment, open, seal } from "../../../controller/queue/envelope.ts";
 import { aStoredTask, testKeyRing } from "../../support/jetstream.ts";
+import { more } from "../../support/newer-version/with-more.ts";
 
 const ring = testKeyRing(1);
 const task = aStoredTask({ taskId: 9_223_372_036_854_775_807n, backend: "vm", trust: "fork" }, "hunter2");
@@ -93,7 +94,7 @@ describe("the envelope of a task", () => {
   });
 
   it("B-04 of a newer version with more in clear is opened without that, and refused when that was changed", () => {
-    const header = { ...JSON.parse(line(sealed())), later: { by: "a newer version" } } as object;
+    const header = { ...JSON.parse(line(sealed())), ...more } as object;
     const newer = Buffer.from(sealLine(ring, { ...header }, task.compressedTask, randomBytes));
     assert.deepEqual(open(ring, newer), open(ring, sealed()));
     const changed = open(
