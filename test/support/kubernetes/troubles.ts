@@ -123,7 +123,12 @@ export async function removePod(
 }
 
 export type PodOfJob = {
-  readonly metadata: { readonly name: string; readonly uid: string; readonly labels: Record<string, string> };
+  readonly metadata: {
+    readonly name: string;
+    readonly uid: string;
+    readonly labels: Readonly<Record<string, string>>;
+    readonly annotations: Readonly<Record<string, string>>;
+  };
 };
 
 export async function podsOf(

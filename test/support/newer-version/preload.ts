@@ -1,4 +1,5 @@
 import { patchSource } from "../patch-source.ts";
+import { newerAnnotation } from "./newer-version.ts";
 import { more } from "./with-more.ts";
 
 /*
@@ -21,7 +22,7 @@ for (const file of ["controller/queue/envelope.ts", "controller/record/report-pa
 patchSource({
   file: "controller/assignment/executor-metadata.ts",
   from: "[`${prefix}trust`]: assignment.trust,",
-  to: `[\`\${prefix}trust\`]: assignment.trust, [\`\${prefix}later\`]: ${JSON.stringify(more.later.by)},`,
+  to: `[\`\${prefix}trust\`]: assignment.trust, ${JSON.stringify(newerAnnotation)}: ${JSON.stringify(more.later.by)},`,
 });
 patchSource({
   file: "controller/backends/local/executor-file.ts",
