@@ -124,7 +124,12 @@ describe("two controllers of one cluster, the second of a newer version", functi
       const { messages, values } = await writtenByNewer(cluster.platform.nats, stream);
       return messages === 1 && values >= count;
     };
-    await eventually("it has written their records, and the waiting one's message", hasWritten, overMs, 1_000);
+    await eventually(
+      "it has written their records, and the waiting one's message",
+      hasWritten,
+      overMs,
+      1_000,
+    );
     const pods = await podsOf(cluster, tenant);
     assert.equal(pods.filter(({ metadata }) => newerAnnotation in metadata.annotations).length, jobs / 2);
 
