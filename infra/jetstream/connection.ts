@@ -1,4 +1,3 @@
-import { readFile } from "node:fs/promises";
 import { connect, type JetStreamManager, type NatsConnection } from "nats";
 import { z } from "zod";
 import { plainProperties, type Properties } from "./property-values.ts";
@@ -10,7 +9,8 @@ export const connectionInputs = z.strictObject({
   servers: text,
   user: text.optional(),
   password: text.optional(),
-  caFile: text.optional(),
+  /** In PEM: trust this authority only, and insist on TLS. */
+  ca: text.optional(),
   /** The engine's own, which it gives to every provider. */
   version: z.string().optional(),
 });
@@ -32,13 +32,13 @@ export function createConnection(properties: Properties): Connection {
     const given = connectionInputs.safeParse(plainProperties(properties));
     if (!given.success)
       throw new Error("jetstream: the provider is not told where the server is: set servers");
-    const { servers, user, password, caFile } = given.data;
+    const { servers, user, password, ca } = given.data;
     try {
       return await connect({
         servers: servers.split(","),
         ...(user === undefined ? {} : { user }),
         ...(password === undefined ? {} : { pass: password }),
-        ...(caFile === undefined ? {} : { tls: { ca: await readFile(caFile, "utf8") } }),
+        ...(ca === undefined ? {} : { tls: { ca } }),
         timeout: timeoutMs,
         name: "pulumi",
         // A command that a person waits for: better an error than another try.
