@@ -438,6 +438,33 @@ describe("an attack on the facade", () => {
     await untouched();
   });
 
+  for (const [what, who] of [
+    ["a name", { ":authority": "[" }],
+    ["a port", { ":authority": "x:99999" }],
+    ["a Host header", { host: "[" }],
+  ] as const)
+    it(`with ${what} of which no URL can be made is answered, told, and ends nothing but its call`, async () => {
+      const leaf = await issueLeaf(ca, attacker.spiffeId);
+      const session = http2.connect("https://facade.invalid", { createConnection: () => dial(leaf) });
+      resources.defer(() => session.destroy());
+      const stream = session.request({
+        ":path": `${actionsPath}/${RunnerService.typeName}/FetchTask`,
+        ":method": "POST",
+        "content-type": "application/proto",
+        ...who,
+      });
+      const response = once(stream, "response");
+      stream.end();
+      stream.resume();
+      const [answer] = (await response) as [http2.IncomingHttpHeaders];
+      assert.equal(answer[":status"], 400);
+      assert.deepEqual(
+        facade.refused.map(({ kind, method, spiffeId: id }) => [kind, method, id]),
+        [["malformed", "FetchTask", attacker.spiffeId]],
+      );
+      await untouched();
+    });
+
   it("that sends each of its headers twice is not taken for either", async () => {
     const leaf = await issueLeaf(ca, spiffeId);
     const session = http2.connect("https://facade.invalid", { createConnection: () => dial(leaf) });
