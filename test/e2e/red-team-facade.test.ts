@@ -297,6 +297,10 @@ describe("an attack on the facade of a real job", () => {
     for (const result of [Result.FAILURE, Result.UNSPECIFIED, Result.SUCCESS])
       for (const id of [taskId, victim().taskId])
         await outcome(client.updateTask({ state: { id, result }, outputs: { late: "value" } }));
+    assert.notEqual(await outcome(client.fetchTask({})), "ok");
+    const rows = [{ content: "owned" }];
+    for (const index of [0n, 1n, 1_000n])
+      assert.notEqual(await outcome(client.updateLog({ taskId: victim().taskId, index, rows })), "ok");
     assert.equal((await under.mallorysRun().jobs())[0]?.conclusion, "success");
     await untouched();
   });
