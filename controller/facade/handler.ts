@@ -4,7 +4,7 @@ import { RunnerService } from "../../proto/gen/runner/v1/runner_pb.ts";
 import { actionsPath, callHeaders } from "../assignment/executor-call.ts";
 import { describeError } from "../platform/errors.ts";
 import { createRpcListener, type RpcRequest } from "../platform/rpc-listener.ts";
-import { isVerified, type Peer } from "./admit.ts";
+import { admit, callerOf, type Peer } from "./admit.ts";
 import { createFailTooLarge } from "./fail-too-large.ts";
 import { createLargeBodies } from "./large-bodies.ts";
 import { createRunnerService, type RunnerServiceOptions } from "./runner-service.ts";
@@ -80,13 +80,16 @@ export function createFacadeHandler(
   const withSmallBody = listener(maxSmallBodyBytes);
   const largeBodies = createLargeBodies();
   const failTooLarge = createFailTooLarge(options);
-  /** The assignment that a call is proved to be of. */
+  /** The assignment that a call is proved to be of, by its current attempt. */
   const provedAssignment = (request: Http2ServerRequest): string | undefined => {
-    const peer = peerOf(sessionOf(request));
-    const headers = headersOf(request);
-    const id = headers.get(callHeaders.assignmentId) ?? "";
-    const proved = peer.ok && isVerified(keyRing, peer, headers);
-    return proved && options.assignments.resolve(id, peer.id) !== undefined ? id : undefined;
+    try {
+      const caller = callerOf(keyRing, peerOf(sessionOf(request)), headersOf(request));
+      const { assignmentId: id, spiffeId } = caller;
+      admit(caller, options.assignments.resolve(id, spiffeId)?.record);
+      return id;
+    } catch {
+      return undefined;
+    }
   };
   return (request, response) => {
     const id = provedAssignment(request);

@@ -345,6 +345,19 @@ describe("an attack on the facade", () => {
       await untouched();
     });
 
+  it("by an older attempt may send no large body, and takes no place of the current one's", async () => {
+    const job = anAssignment({ taskId: 44n });
+    await facade.started(job);
+    await facade.apply(lost(anAttempt()), job);
+    await facade.apply(begun(anAttempt({ number: 2 }).nonce), job);
+    const leaf = await issueLeaf(ca, job.spiffeId);
+    const old = connect(leaf, { assignment: job, attempt: anAttempt() });
+    const rows = [{ content: "x".repeat(1024 * 1024) }];
+    const call = old.updateLog({ taskId: job.taskId, index: 0n, rows });
+    await assert.rejects(call, (error) => ConnectError.from(error).code === Code.ResourceExhausted);
+    await untouched();
+  });
+
   it("by hundreds of connections that say nothing keeps no executor out that is there", async () => {
     const flood = Array.from({ length: 400 }, () => net.connect(port, "127.0.0.1"));
     for (const socket of flood) socket.on("error", () => undefined);
