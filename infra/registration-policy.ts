@@ -23,25 +23,26 @@ export type RegistrationPolicy = {
     readonly apiVersion: "admissionregistration.k8s.io/v1";
     readonly kind: "ValidatingAdmissionPolicy";
     readonly metadata: { readonly name: string };
+    // Lists are not readonly, because the engine's types are not.
     readonly spec: {
       readonly failurePolicy: "Fail";
       readonly matchConstraints: {
-        readonly resourceRules: readonly {
-          readonly apiGroups: readonly string[];
-          readonly apiVersions: readonly string[];
-          readonly operations: readonly string[];
-          readonly resources: readonly string[];
+        readonly resourceRules: {
+          readonly apiGroups: string[];
+          readonly apiVersions: string[];
+          readonly operations: string[];
+          readonly resources: string[];
         }[];
       };
-      readonly matchConditions: readonly { readonly name: string; readonly expression: string }[];
-      readonly validations: readonly Validation[];
+      readonly matchConditions: { readonly name: string; readonly expression: string }[];
+      readonly validations: Validation[];
     };
   };
   readonly binding: {
     readonly apiVersion: "admissionregistration.k8s.io/v1";
     readonly kind: "ValidatingAdmissionPolicyBinding";
     readonly metadata: { readonly name: string };
-    readonly spec: { readonly policyName: string; readonly validationActions: readonly ["Deny"] };
+    readonly spec: { readonly policyName: string; readonly validationActions: string[] };
   };
 };
 
@@ -84,7 +85,7 @@ export function registrationPolicy(args: RegistrationPolicyArgs): RegistrationPo
   };
 }
 
-function validations(args: RegistrationPolicyArgs): readonly Validation[] {
+function validations(args: RegistrationPolicyArgs): Validation[] {
   const { owner, trustDomain, className, executorUid } = args;
   const job = `^spiffe://${escaped(trustDomain)}/(ci|ci-fork)(/[A-Za-z0-9._-]+){2}/[A-Za-z_][A-Za-z0-9_-]*$`;
   return [

@@ -54,12 +54,18 @@ export function createLoopbackProxy({ server, secureContext, log }: ProxyOptions
     const headers = requestHeaders(request, server.host);
     const upstream = send({ ...options, method: request.method, path: target.path, headers });
     upstream.setTimeout(idleMs, () => upstream.destroy(new Error("nothing moved for too long")));
-    upstream.once("response", (answer) => void passBack(answer, request, response));
-    upstream.on("error", (error) => {
+    const failed = (error: unknown) => {
       if (response.headersSent || response.destroyed) return;
       log.warn({ error: describeError(error) }, "gitea does not answer a job's request");
       say(request, response, 502, "Gitea does not answer");
+    };
+    upstream.once("response", (answer) => void passBack(answer, request, response, failed));
+    // Nobody has asked for another protocol.
+    upstream.once("upgrade", (_, socket) => {
+      socket.destroy();
+      failed(new Error("it switches to another protocol"));
     });
+    upstream.on("error", failed);
     // Not a pipeline: that would end the job's connection where the job shall still get an answer, because
     // Gitea was gone or answered before it had all.
     request.pipe(upstream, { end: false });
@@ -73,8 +79,16 @@ async function passBack(
   answer: IncomingMessage,
   request: IncomingMessage,
   response: ServerResponse,
+  failed: (error: unknown) => void,
 ): Promise<void> {
-  response.writeHead(answer.statusCode ?? 502, answer.statusMessage ?? "", responseHeaders(answer));
+  try {
+    response.writeHead(answer.statusCode ?? 502, answer.statusMessage ?? "", responseHeaders(answer));
+  } catch (error) {
+    // Node reads first lines that it does not write, and would try again with these words.
+    response.statusMessage = "";
+    answer.destroy();
+    return failed(error);
+  }
   response.flushHeaders();
   try {
     await pipeline(answer, response, { end: false });

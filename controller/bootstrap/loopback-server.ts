@@ -1,9 +1,9 @@
-import { connectNodeAdapter } from "@connectrpc/connect-node";
 import type { ServiceImpl } from "@connectrpc/connect";
 import { once } from "node:events";
 import { createServer, type RequestListener } from "node:http";
 import { actionsPath } from "../assignment/executor-call.ts";
 import { RunnerService } from "../../proto/gen/runner/v1/runner_pb.ts";
+import { createRpcListener } from "../platform/rpc-listener.ts";
 
 /** The address that stands in the `.runner` file. */
 export type LoopbackServer = AsyncDisposable & {
@@ -27,7 +27,7 @@ const callPrefix = `${actionsPath}/${RunnerService.typeName}/`;
 
 /** Listens on a free port of 127.0.0.1, and nowhere else. Disposing ends it with all its connections. */
 export async function startLoopbackServer({ service, proxy }: LoopbackParts): Promise<LoopbackServer> {
-  const answerCall = connectNodeAdapter({
+  const answerCall = createRpcListener({
     routes: (router) => router.service(RunnerService, service),
     requestPathPrefix: actionsPath,
     grpc: false,

@@ -39,7 +39,9 @@ export function trailersOf(message: IncomingMessage): OutgoingHttpHeaders {
 
 function endToEnd(message: IncomingMessage): OutgoingHttpHeaders {
   const named = (message.headers.connection ?? "").split(",").map((name) => name.trim().toLowerCase());
-  const dropped = new Set([...hopByHop, ...named.filter((name) => !framing.has(name))]);
+  // Only a body in chunks has room for trailers; Node throws where they are promised without.
+  const promises = message.headers["transfer-encoding"] === undefined ? ["trailer"] : [];
+  const dropped = new Set([...hopByHop, ...promises, ...named.filter((name) => !framing.has(name))]);
   return flattened(Object.entries(message.headersDistinct).filter(([name]) => !dropped.has(name)));
 }
 

@@ -1,9 +1,10 @@
 import type { Http2ServerRequest, Http2ServerResponse, Http2Session } from "node:http2";
 import { createContextKey, createContextValues } from "@connectrpc/connect";
-import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { RunnerService } from "../../proto/gen/runner/v1/runner_pb.ts";
 import { actionsPath, callHeaders } from "../assignment/executor-call.ts";
-import { isVerified, type Peer } from "./admit.ts";
+import { describeError } from "../platform/errors.ts";
+import { createRpcListener, type RpcRequest } from "../platform/rpc-listener.ts";
+import { admit, callerOf, type Peer } from "./admit.ts";
 import { createFailTooLarge } from "./fail-too-large.ts";
 import { createLargeBodies } from "./large-bodies.ts";
 import { createRunnerService, type RunnerServiceOptions } from "./runner-service.ts";
@@ -46,8 +47,15 @@ export function createFacadeHandler(
     },
   });
   const works = new WeakMap<object, Promise<unknown>>();
-  const adapter = (readMaxBytes: number) =>
-    connectNodeAdapter({
+  const unreadable = (request: RpcRequest, error: unknown) => {
+    const peer = peerOf("stream" in request ? sessionOf(request) : undefined);
+    const method = request.url?.split("?", 1)[0]?.split("/").at(-1) ?? "";
+    const spiffeId = peer.ok ? peer.id : undefined;
+    const reason = describeError(error);
+    options.onRefused({ kind: "malformed", method, reason, spiffeId, assignment: undefined });
+  };
+  const listener = (readMaxBytes: number) =>
+    createRpcListener({
       routes: (router) => router.service(RunnerService, service),
       requestPathPrefix: actionsPath,
       readMaxBytes,
@@ -63,18 +71,25 @@ export function createFacadeHandler(
         values.set(workKey, (work) => void works.set(request, work));
         return values;
       },
+      onUnreadable: unreadable,
+      onUnanswered: (error) => {
+        options.log.debug({ error: describeError(error) }, "answer not taken");
+      },
     });
-  const withLargeBody = adapter(maxBodyBytes);
-  const withSmallBody = adapter(maxSmallBodyBytes);
+  const withLargeBody = listener(maxBodyBytes);
+  const withSmallBody = listener(maxSmallBodyBytes);
   const largeBodies = createLargeBodies();
   const failTooLarge = createFailTooLarge(options);
-  /** The assignment that a call is proved to be of. */
+  /** The assignment that a call is proved to be of, by its current attempt. */
   const provedAssignment = (request: Http2ServerRequest): string | undefined => {
-    const peer = peerOf(sessionOf(request));
-    const headers = headersOf(request);
-    const id = headers.get(callHeaders.assignmentId) ?? "";
-    const proved = peer.ok && isVerified(keyRing, peer, headers);
-    return proved && options.assignments.resolve(id, peer.id) !== undefined ? id : undefined;
+    try {
+      const caller = callerOf(keyRing, peerOf(sessionOf(request)), headersOf(request));
+      const { assignmentId: id, spiffeId } = caller;
+      admit(caller, options.assignments.resolve(id, spiffeId)?.record);
+      return id;
+    } catch {
+      return undefined;
+    }
   };
   return (request, response) => {
     const id = provedAssignment(request);

@@ -5,7 +5,6 @@ import type { WatchEvent } from "./kubernetes-api.ts";
 export type ListView = {
   /** The same array as long as nothing has changed. */
   readonly all: () => readonly unknown[];
-  readonly get: (name: string) => unknown;
   /** A whole list takes the place of all that was known. */
   readonly replace: (list: readonly Seen[]) => readonly WatchEvent[];
   readonly apply: (type: Exclude<WatchEvent["type"], "BOOKMARK">, seen: Seen) => readonly WatchEvent[];
@@ -32,7 +31,6 @@ export function createListView(): ListView {
 
   return {
     all: () => (all ??= [...known.values()].map(({ document }) => document)),
-    get: (name) => known.get(name)?.document,
     replace: (list) => {
       const names = new Set(list.map(({ name }) => name));
       const vanished = [...known.values()].filter(({ name }) => !names.has(name));

@@ -27,15 +27,14 @@ export type WatchOnceOptions = {
 };
 
 /**
- * One watch. Resolves with why it is over: the server has ended it, it was silent, or we have ended it, at `endAt` or
- * because `interrupted` was aborted. Rejects as KubernetesApi does.
+ * One watch. Resolves with why it is over: the server has ended it, it was silent, or `endAt` has come. Rejects as
+ * KubernetesApi does.
  */
 export async function watchOnce(
   options: WatchOnceOptions,
   take: (event: WatchEvent) => void,
-  interrupted: AbortSignal,
   signal: AbortSignal,
-): Promise<"ended" | "silent" | "interrupted"> {
+): Promise<"ended" | "silent" | "due"> {
   const { api, path, clock, steady, random, times } = options;
   const { least, most } = times.watchMs;
   const over = new AbortController();
@@ -56,16 +55,15 @@ export async function watchOnce(
     allowWatchBookmarks: "true",
     timeoutSeconds: String(Math.ceil((least + random() * (most - least)) / 1000)),
   };
-  const ours = AbortSignal.any([interrupted, over.signal]);
   try {
-    for await (const event of api.watch(path, query, AbortSignal.any([signal, ours]))) {
+    for await (const event of api.watch(path, query, AbortSignal.any([signal, over.signal]))) {
       heardAt = steady();
       take(event);
     }
     return "ended";
   } catch (error) {
     signal.throwIfAborted();
-    if (ours.aborted) return !interrupted.aborted && steady() < options.endAt ? "silent" : "interrupted";
+    if (over.signal.aborted) return steady() < options.endAt ? "silent" : "due";
     throw error;
   } finally {
     over.abort();

@@ -2,7 +2,6 @@ import { type Backoff, backoffMs, type Random } from "../platform/backoff.ts";
 import { type Clock, type SteadyClock, systemSteadyClock } from "../platform/clock.ts";
 import { describeError } from "../platform/errors.ts";
 import type { Logger } from "../platform/logger.ts";
-import { abortable } from "../platform/signal.ts";
 import { seenOf } from "./document.ts";
 import { ApiRefusal, type KubernetesApi, type WatchEvent } from "./kubernetes-api.ts";
 import { isExpired, listPages } from "./list-pages.ts";
@@ -13,17 +12,8 @@ import { watchOnce, type WatchTimes } from "./watch-once.ts";
 export type WatchedList = {
   /** Lists, watches, and lists again, through outages of whatever length. Rejects with the signal's reason. */
   run(signal: AbortSignal): Promise<void>;
-  /** Resolves when the first whole list is there. */
-  synced(signal: AbortSignal): Promise<void>;
   /** As they were last seen: the same array as long as nothing has changed. Empty before the first list. */
   documents(): readonly unknown[];
-  /** By `metadata.name`; undefined if there is none. */
-  get(name: string): unknown;
-  /**
-   * Resolves when a list that began after this call is in the view; calls that wait share one. Rejects as
-   * KubernetesApi does if that list fails, and with the signal's reason. Needs `run`.
-   */
-  refresh(signal: AbortSignal): Promise<void>;
   /**
    * Calls the listener for each change, after the view has it; returns how to stop that. An object that vanished
    * unseen is told as DELETED with its last state. What the listener throws is logged.
@@ -85,12 +75,7 @@ export function createWatchedList(options: WatchedListOptions): WatchedList {
   };
 
   const view = createListView();
-  const first = Promise.withResolvers<void>();
   const listeners = new Set<(event: WatchEvent) => void>();
-  /** Who wants a list that has not begun yet. */
-  let waiting: PromiseWithResolvers<void>[] = [];
-  /** Ends the watch or the pause of this round. */
-  let interruption = new AbortController();
   /** From where to watch; undefined: a list comes first. */
   let version: string | undefined;
   let currentAt: number | undefined;
@@ -116,8 +101,6 @@ export function createWatchedList(options: WatchedListOptions): WatchedList {
   };
 
   const list = async (signal: AbortSignal) => {
-    const served = waiting;
-    waiting = [];
     const beganAt = steady();
     // After a failure too: as long as there is a view, the watch can go on without a list.
     relistAt = beganAt + times.relistMs;
@@ -127,11 +110,8 @@ export function createWatchedList(options: WatchedListOptions): WatchedList {
       version = whole.resourceVersion;
       isCurrent(beganAt);
       tell(view.replace(whole.seen));
-      first.resolve();
-      for (const { resolve } of served) resolve();
     } catch (error) {
       failures.list++;
-      for (const { reject } of served) reject(error);
       throw error;
     }
   };
@@ -147,7 +127,7 @@ export function createWatchedList(options: WatchedListOptions): WatchedList {
     const beganAt = steady();
     const watched = { api, path, query: selectors, resourceVersion, clock, steady, random, times };
     try {
-      const why = await watchOnce({ ...watched, endAt: relistAt }, take, interruption.signal, signal);
+      const why = await watchOnce({ ...watched, endAt: relistAt }, take, signal);
       // Whether nothing happened or nothing gets through, a list tells.
       if (why === "silent") relistAt = steady();
       if (why === "ended" && steady() - beganAt < times.shortWatchMs) throw new Error("it ended at once");
@@ -162,8 +142,7 @@ export function createWatchedList(options: WatchedListOptions): WatchedList {
 
   /** A list if one is due, and a watch until that is over. */
   const round = async (signal: AbortSignal) => {
-    interruption = new AbortController();
-    if (version === undefined || waiting.length > 0 || steady() >= relistAt)
+    if (version === undefined || steady() >= relistAt)
       try {
         await list(signal);
       } catch (error) {
@@ -171,7 +150,7 @@ export function createWatchedList(options: WatchedListOptions): WatchedList {
         troubled = true;
         log.warn({ error: describeError(error) }, "listing anew failed, watching on");
       }
-    if (version !== undefined && waiting.length === 0) await watch(version, signal);
+    if (version !== undefined) await watch(version, signal);
   };
 
   const pause = async (error: unknown, signal: AbortSignal) => {
@@ -181,9 +160,9 @@ export function createWatchedList(options: WatchedListOptions): WatchedList {
     const ms = Math.max(again, Math.min(asked, longestRetryAfterMs));
     log.warn({ error: describeError(error), retryMs: Math.round(ms) }, "a watched list is not current");
     try {
-      await clock.sleep(ms, AbortSignal.any([signal, interruption.signal]));
+      await clock.sleep(ms, signal);
     } catch {
-      // Somebody wants a list now, or the end has come, which the loop sees.
+      // The end has come, which the loop sees.
     }
   };
 
@@ -199,18 +178,9 @@ export function createWatchedList(options: WatchedListOptions): WatchedList {
           if (!signal.aborted && !usual) await pause(error, signal);
         }
       }
-      for (const { reject } of waiting) reject(signal.reason);
       throw signal.reason;
     },
-    synced: (signal) => abortable(first.promise, signal),
     documents: () => view.all(),
-    get: (name) => view.get(name),
-    refresh: (signal) => {
-      const listed = Promise.withResolvers<void>();
-      waiting.push(listed);
-      interruption.abort();
-      return abortable(listed.promise, signal);
-    },
     onChange: (listener) => {
       listeners.add(listener);
       return () => {

@@ -4,7 +4,7 @@ import { type Answer, createAsking, defaultHttpApiTimes, type HttpApiOptions, wo
 import { listSandboxes, pageSize } from "./list-sandboxes.ts";
 import { type NewSandbox, type OpenSandboxApi, OpenSandboxError } from "./opensandbox-api.ts";
 import { isName, readPage, readPool, readSandbox } from "./read-answer.ts";
-import { isGone, outageOf, refusalOf } from "./refusal.ts";
+import { isGone, outageOf, plain, refusalOf } from "./refusal.ts";
 import type { Call } from "./send.ts";
 
 /**
@@ -105,6 +105,6 @@ function taken<T>(answer: Answer, read: (text: string, hidden: readonly string[]
   try {
     return read(answer.text, answer.hidden);
   } catch (error) {
-    throw outageOf(answer, wordsOf(error));
+    throw outageOf(answer, plain(wordsOf(error), answer.hidden));
   }
 }

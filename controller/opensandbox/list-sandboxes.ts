@@ -12,8 +12,9 @@ const maxSweeps = 5;
 /**
  * All sandboxes of all pages, each once, in its last form. The server makes each page anew from what there is by then: a
  * sandbox that goes between two pages moves one that is behind it onto the page that has just been read. So unless
- * there was but one page, all are read again until two sweeps have found the same; after the fifth, what either of the
- * last two has found counts. Rejects as `readPage` does, and with an Error if the list does not end.
+ * there was but one page, all are read again until two sweeps have found the same: one in which something was hidden has
+ * found what went, and the next cannot. After the fifth, what either of the last two has found counts. Rejects as
+ * `readPage` does, and with an Error if the list does not end.
  */
 export async function listSandboxes(
   readPage: (page: number, signal: AbortSignal) => Promise<Page>,

@@ -24,7 +24,7 @@ export type Sandbox = {
   readonly state: SandboxState;
   /** The server's own word for the state and its reason, with its message where it has one; for people. */
   readonly words: string;
-  /** It holds a place in its pool, or held one. Older servers never say so. */
+  /** It holds a place in its pool, or held one. Older servers never say so, and the answer to a create does not. */
   readonly isAllocated: boolean;
   readonly metadata: Texts;
   /** By the server's clock, milliseconds since the epoch; absent if it gave none that can be read. */
@@ -68,7 +68,7 @@ export type OpenSandboxApi = {
 };
 
 /**
- * - `unauthorized`: the key is wrong; nothing goes until somebody changes that.
+ * - `unauthorized`: the key is wrong or cannot be read; nothing was done, and nothing goes until somebody changes that.
  * - `no_pool`: the pool does not exist; nothing was made.
  * - `no_capacity`: the pool had no place in time. The server removes what it had begun, but that may fail.
  * - `vm_failed`: the VM failed before it was ready; the server has removed it.

@@ -24,7 +24,7 @@ export function isName(text: string): boolean {
 
 const nameForm = /^[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?$/;
 
-/** All three throw an Error that says where the answer is not as expected, and quotes nothing of it. */
+/** All three throw an Error that says where the answer is not as expected, and quotes no value of it. */
 export function readSandbox(text: string, hidden: readonly string[]): Sandbox {
   return sandboxFrom(read(sandboxSchema, text), hidden);
 }

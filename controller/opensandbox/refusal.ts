@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { hideParts } from "./hide-parts.ts";
+import { asLine, hideParts } from "./hide-parts.ts";
 import { OpenSandboxError, type OpenSandboxTrouble } from "./opensandbox-api.ts";
 
 /** What was asked for, for messages. */
@@ -44,10 +44,7 @@ export function isGone({ status, text }: Refused, of: "SANDBOX" | "POOL"): boole
 
 /** One line of what the server said, without what it must not repeat, and not for long. */
 export function plain(words: string, hidden: readonly string[]): string {
-  const line = words
-    .slice(0, 2_000)
-    .replace(/[\p{C}\s]+/gu, " ")
-    .trim();
+  const line = asLine(words.slice(0, 2_000));
   const shown = hideParts(line, hidden);
   return shown.length > longestWords ? `${shown.slice(0, longestWords)}…` : shown;
 }

@@ -27,7 +27,7 @@ export type TlsServerOptions = {
 
 /** An HTTP/2 server that takes only peers with an X.509-SVID of our own trust domain. Disposing of it stops it. */
 export type TlsServer = AsyncDisposable & {
-  /** For the `request` listener, connectNodeAdapter for one. */
+  /** For the `request` listener. */
   readonly server: Http2SecureServer;
   /** Rejects if the address cannot be listened on. */
   listen(address: { readonly host?: string; readonly port: number }): Promise<AddressInfo>;

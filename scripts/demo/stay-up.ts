@@ -1,7 +1,9 @@
 import type { Place } from "./place.ts";
 
+type Seen = Pick<Place, "api" | "repository" | "login" | "noPages" | "controllerLog">;
+
 /** Where to look while everything stays up. */
-export function stillUp(place: Place, run: string): readonly string[] {
+export function stillUp(place: Seen, run: string): readonly string[] {
   const { api, repository, login, noPages, controllerLog } = place;
   const { protocol, host, pathname } = new URL(api.url);
   const who = login === undefined ? "" : `${login.user}:${login.password}@`;
@@ -9,7 +11,7 @@ export function stillUp(place: Place, run: string): readonly string[] {
   return [
     "",
     "Still up, until Ctrl-C",
-    `  the run        ${run}${noPages === undefined ? "" : ` (the page was not built: ${noPages})`}`,
+    `  the run        ${run}${noPages === undefined ? "" : ` (no web page: ${noPages})`}`,
     ...(login === undefined ? [] : [`  login          ${login.user} / ${login.password}`]),
     `  push anything  git clone ${clone}`,
     `  controller     ${controllerLog}`,

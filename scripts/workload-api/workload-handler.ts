@@ -1,9 +1,9 @@
 import { X509Certificate } from "node:crypto";
 import { Code, ConnectError, type Interceptor } from "@connectrpc/connect";
-import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { SpiffeWorkloadAPI } from "../../proto/gen/spiffe/workload_pb.ts";
 import type { SpiffeId } from "../../controller/identity/spiffe-id.ts";
 import type { Clock } from "../../controller/platform/clock.ts";
+import { createRpcListener } from "../../controller/platform/rpc-listener.ts";
 import type { Authority } from "./authority.ts";
 import { issueX509Svid } from "./certificates.ts";
 import { issueJwtSvid } from "./jwt.ts";
@@ -26,7 +26,7 @@ export function createWorkloadHandler(options: WorkloadHandlerOptions, removed: 
     const { certificateDer, keyDer } = await issueX509Svid(authority, spiffeId, svidTtlMs, clock.now());
     return { svids: [{ spiffeId, x509Svid: certificateDer, x509SvidKey: keyDer, bundle }] };
   };
-  return connectNodeAdapter({
+  return createRpcListener({
     connect: false,
     grpcWeb: false,
     interceptors: [requireSecurityHeader],

@@ -15,19 +15,28 @@ import { type PodsSeen, type SeenPod, watchPods } from "./pods-seen.ts";
 
 export type BenchController = Pick<ControllerLines, "lines" | "line"> & {
   readonly process: ServerProcess;
-  /** From the start of the process until it leads and serves. */
+  /** From the start of the process until it stands. */
   readonly startMs: number;
 };
 
-/** A real cluster, Gitea and NATS, and one controller, which calls both by way of proxies that count. */
+export type BenchStart = {
+  /** Which of the places of the platform; 0 unless given. No two that run at once have the same. */
+  readonly place?: number;
+  /** Variables that differ. */
+  readonly changed?: Readonly<Record<string, string>>;
+  /** The line that says that it stands; that it leads and serves unless given. */
+  readonly ready?: RegExp;
+};
+
+/** A real cluster, Gitea and NATS, and controllers, which call both by way of proxies that count. */
 export type PodsBench = AsyncDisposable & {
   readonly platform: ClusterPlatform;
   readonly tenant: Tenant;
   readonly api: ApiProxy;
   readonly gitea: GiteaProxy;
   readonly seen: PodsSeen;
-  /** One at a time. */
-  start(): Promise<BenchController>;
+  /** It is stopped at the end. */
+  start(options?: BenchStart): Promise<BenchController>;
 };
 
 const setUpMs = 30 * 60_000;
@@ -35,7 +44,7 @@ const setUpMs = 30 * 60_000;
 export async function startPodsBench(
   options: {
     readonly capacity: number;
-    /** Variables of the controller that differ. */
+    /** Variables of all controllers that differ. */
     readonly changed?: Readonly<Record<string, string>>;
     /** How many calls of FetchTask reach Gitea at a time; all of them unless given. */
     readonly fetchesAtOnce?: number;
@@ -69,19 +78,21 @@ export async function startPodsBench(
     api,
     gitea,
     seen,
-    start: async () => {
+    start: async ({ place = 0, changed = {}, ready } = {}) => {
       const told = createControllerLines();
       const begun = performance.now();
       const started = await startController(
         {
           environment: {
-            ...(await tenant.environment(0)),
+            ...(await tenant.environment(place)),
             GITEA_URL: gitea.url,
             KUBECONFIG: api.kubeconfig,
             ...options.changed,
+            ...changed,
           },
           folder: path.join(platform.folder, `controller-${++starts}`),
           onLine: told.add,
+          ...(ready === undefined ? {} : { ready }),
         },
         AbortSignal.timeout(60_000),
       );

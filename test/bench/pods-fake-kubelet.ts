@@ -12,13 +12,8 @@ export const fakeToleration = JSON.stringify([{ key: "gitea-dynamic-runner/fake"
 export async function addRoomyNode(kubernetes: Kubernetes, pods: number, signal: AbortSignal): Promise<void> {
   await kubernetes.addFakeNode(fakeNode, signal);
   const room = { cpu: "1000", memory: "1000Gi", "ephemeral-storage": "100000Gi", pods: String(pods) };
-  const type = "application/strategic-merge-patch+json";
-  const body = { status: { capacity: room, allocatable: room } };
-  const answer = await kubernetes.api.ask("PATCH", `/api/v1/nodes/${fakeNode}/status`, signal, {
-    body,
-    type,
-  });
-  if (answer.status !== 200) throw new Error(answer.text);
+  const patch = { status: { capacity: room, allocatable: room } };
+  await kubernetes.api.merge(`/api/v1/nodes/${fakeNode}/status`, patch, signal);
 }
 
 /** Whether new Pods may come to a node. */
@@ -28,10 +23,7 @@ export async function setCordoned(
   unschedulable: boolean,
   signal: AbortSignal,
 ): Promise<void> {
-  const type = "application/merge-patch+json";
-  const body = { spec: { unschedulable } };
-  const answer = await api.ask("PATCH", `/api/v1/nodes/${node}`, signal, { body, type });
-  if (answer.status !== 200) throw new Error(answer.text);
+  await api.merge(`/api/v1/nodes/${node}`, { spec: { unschedulable } }, signal);
 }
 
 /** Says of each Pod on the simulated node, once, that it runs. */

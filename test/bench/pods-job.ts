@@ -10,7 +10,7 @@ import {
   type Repository,
   repositoryPath,
 } from "../../scripts/peers/gitea-api/repository.ts";
-import { readJobLog } from "../../scripts/peers/gitea-api/runs.ts";
+import { readJobLog, type WorkflowJob } from "../../scripts/peers/gitea-api/runs.ts";
 import type { ControllerLine } from "../../scripts/quick-start/controller-process.ts";
 import { eventually } from "../support/eventually.ts";
 import { summary } from "./figures.ts";
@@ -40,7 +40,9 @@ const soon = () => AbortSignal.timeout(jobMs);
 /** Long enough for its Pod's log to be read. */
 const singleJob = "    steps:\n      - run: |\n          echo the first row\n          sleep 3\n";
 
-/** A repository whose workflows are for `workflow_dispatch`: `single`, and one for each size of a matrix. */
+const longJob = "    steps:\n      - run: sleep 40\n";
+
+/** A repository whose workflows are for `workflow_dispatch`: `single`, `long`, and one for each size of a matrix. */
 export async function createWorkflows(
   { platform: { admin } }: PodsBench,
   sizes: readonly number[] = [],
@@ -52,6 +54,7 @@ export async function createWorkflows(
     `    strategy:\n      matrix:\n        n: [${Array.from({ length: size }, (_, n) => n).join(", ")}]\n`;
   const files = Object.fromEntries([
     [".gitea/workflows/single.yml", workflow(singleJob)],
+    [".gitea/workflows/long.yml", workflow(longJob)],
     ...sizes.map((size) => [`.gitea/workflows/${size}.yml`, workflow(matrix(size) + singleJob)]),
   ]);
   await pushFiles(admin, repository, { files }, soon());
@@ -68,6 +71,19 @@ export async function dispatch(
   const schema = z.object({ workflow_run_id: z.int() });
   const request = { method: "POST", path: file, body: { ref: "main" } } as const;
   return (await askGitea(admin, request, schema, soon())).workflow_run_id;
+}
+
+/** Resolves to the only job of a run when it has succeeded. */
+export async function untilSuccess(
+  { platform: { admin } }: PodsBench,
+  repository: Repository,
+  run: number,
+): Promise<WorkflowJob> {
+  const completed = (jobs: readonly WorkflowJob[]) =>
+    jobs.length > 0 && jobs.every(({ status }) => status === "completed");
+  const [job] = await awaitJobs(admin, repository, { run, fits: completed, deadlineMs: jobMs }, soon());
+  if (job?.conclusion !== "success") throw new Error(`the job of run ${run} ended with ${job?.conclusion}`);
+  return job;
 }
 
 /** Runs one job until nothing is left of it. Nothing else may be fetched meanwhile. */
@@ -95,10 +111,7 @@ export async function timeJob(
   };
   await eventually(`${pod} claims its task`, isClaimed, jobMs);
   const said = (message: string) => timeOf(linesOf(podLog).find(({ msg }) => msg === message));
-  const completed = (jobs: readonly { readonly status: string }[]) =>
-    jobs.length > 0 && jobs.every(({ status }) => status === "completed");
-  const [job] = await awaitJobs(admin, repository, { run, fits: completed, deadlineMs: jobMs }, soon());
-  if (job?.conclusion !== "success") throw new Error(`the job of ${pod} ended with ${job?.conclusion}`);
+  const job = await untilSuccess(bench, repository, run);
   const row = (await readJobLog(admin, repository, job.id, soon()))
     .split("\n")
     .find((line) => line.endsWith("Z the first row"));

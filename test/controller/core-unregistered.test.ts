@@ -15,25 +15,29 @@ describe("a runner that Gitea does not know any more", () => {
     for (const stop of stops.splice(0)) await stop();
   });
 
-  /** One job runs, and one waits. */
-  async function running() {
+  /** One job runs, and the others wait. */
+  async function running(jobs = 2) {
     const model = createGiteaModel(() => one.clock.now());
     const gitea = registeredAt(model);
-    const registration = { known: true };
+    const registration = { known: true, taskCallsFail: false };
     const asked = async <T>(call: () => Promise<T>): Promise<T> => {
       if (!registration.known) throw new GiteaError("unregistered", "unregistered runner");
       return call();
+    };
+    const askedOfTask = async <T>(call: () => Promise<T>): Promise<T> => {
+      if (registration.taskCallsFail) throw new GiteaError("transient", "bad gateway");
+      return asked(call);
     };
     const one: CoreUnderTest = createCoreUnderTest({
       gitea: {
         declare: (...call) => asked(() => gitea.declare(...call)),
         fetchTask: (...call) => asked(() => gitea.fetchTask(...call)),
-        updateTask: (...call) => asked(() => gitea.updateTask(...call)),
-        updateLog: (...call) => asked(() => gitea.updateLog(...call)),
+        updateTask: (...call) => askedOfTask(() => gitea.updateTask(...call)),
+        updateLog: (...call) => askedOfTask(() => gitea.updateLog(...call)),
       },
     });
     await one.core.recover(never);
-    for (let job = 0; job < 2; job++) model.addJob({ runsOn: ["self-hosted", "pod"] });
+    for (let job = 0; job < jobs; job++) model.addJob({ runsOn: ["self-hosted", "pod"] });
     const stopping = new AbortController();
     const tasks = runTasks([...one.core.leaderTasks, ...one.core.relayTasks], stopping.signal);
     stops.push(async () => {
@@ -74,6 +78,15 @@ describe("a runner that Gitea does not know any more", () => {
     assert.deepEqual(phases(), ["ending", "ending"]);
     assert.equal(core.figures.failures()["unregistered"], 2);
     assert.ok(log.lines.some(({ fields }) => String(fields["reason"]).startsWith("unregistered")));
+  });
+
+  it("is told of by the calls for new tasks as well, where no others are answered", async () => {
+    const { registration, pass, phases } = await running(1);
+    Object.assign(registration, { known: false, taskCallsFail: true });
+    await pass(9 * minute);
+    assert.deepEqual(phases(), ["claimed"]);
+    await pass(3 * minute);
+    assert.deepEqual(phases(), ["ending"]);
   });
 
   it("fails nothing when Gitea knows it again by then, also for a while only", async () => {

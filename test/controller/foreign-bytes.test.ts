@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { X509Certificate } from "node:crypto";
 import { IncomingMessage } from "node:http";
 import { Socket } from "node:net";
+import { Readable } from "node:stream";
 import { create, fromBinary, type JsonObject, toBinary } from "@bufbuild/protobuf";
 import { ConnectError } from "@connectrpc/connect";
 import * as fc from "fast-check";
@@ -22,11 +23,16 @@ import { parseSpiffeId, parseTrustDomain, SpiffeIdError } from "../../controller
 import { parseStat } from "../../controller/backends/local/process-stat.ts";
 import { parseStat as parseListed } from "../../controller/bootstrap/process-list.ts";
 import { jobOutline } from "../../controller/bootstrap/runner-file.ts";
+import { historyOf } from "../../controller/events/stored-event.ts";
 import { checkedState } from "../../controller/facade/check-state.ts";
+import { ApiOutage, ApiRefusal } from "../../controller/kubernetes/kubernetes-api.ts";
+import { readEvents } from "../../controller/kubernetes/read-answer.ts";
+import { refusalOf } from "../../controller/kubernetes/refusal.ts";
 import { readTask, runsOnOf } from "../../controller/protocol/read-task.ts";
 import { stepRecords } from "../../controller/protocol/steps.ts";
 import { open, seal } from "../../controller/queue/envelope.ts";
 import { decodeRecord, encodeRecord } from "../../controller/record/record-codec.ts";
+import { openPart, sealPart } from "../../controller/record/report-part.ts";
 import { constraintsOf } from "../../controller/spiffe/certificate-constraints.ts";
 import { DerError, splitCertificates } from "../../controller/spiffe/der.ts";
 import { parseEndpoint } from "../../controller/spiffe/endpoint.ts";
@@ -101,6 +107,8 @@ describe("bytes that somebody else has written", () => {
   const capability = signCapability(keyRing, { assignmentId, spiffeId, attempt: anAttempt() });
   const metadata = anExecutorMetadata();
   const task = aStoredTask({}, "zq7Pw3");
+  const report = { result: "success", key: "zq7Pw3", parts: 1, bytes: 6 } as const;
+  const part = { assignmentId, report, part: 0 };
   const jwt = (claims: object) => `e30.${Buffer.from(JSON.stringify(claims)).toString("base64url")}.c2ln`;
 
   const readers: readonly Reader[] = [
@@ -166,6 +174,24 @@ describe("bytes that somebody else has written", () => {
       read: (bytes) => open(keyRing, bytes),
     },
     { name: "record", good: () => encodeRecord(aRecord(), { id: "w", counter: 1 }), read: decodeRecord },
+    {
+      name: "part of a stored result",
+      good: () => sealPart(keyRing, part, Buffer.from("zq7Pw3"), (size) => Buffer.alloc(size, 7)),
+      read: (bytes) => openPart(keyRing, part, bytes),
+    },
+    {
+      name: "event in a history",
+      good: () => Buffer.from(JSON.stringify({ v: 1, at: 1, event: "x", assignment: assignmentId })),
+      read: (bytes) => historyOf(assignmentId, [{ data: bytes, id: "" }]),
+    },
+    {
+      name: "refusal of an API server",
+      good: () => Buffer.from(JSON.stringify({ reason: "Conflict", message: "no", details: {} })),
+      read: (bytes) => {
+        const refusal = refusalOf("GET /x", 409, { "retry-after": "1" }, text(bytes));
+        assert.ok(refusal instanceof ApiRefusal || refusal instanceof ApiOutage);
+      },
+    },
     {
       name: "executor's file",
       good: () => Buffer.from(serialiseExecutorFile(aFile())),
@@ -362,6 +388,22 @@ describe("bytes that somebody else has written", () => {
         assert.ok(isError(error));
       }
     });
+    await fc.assert(property, { numRuns: 300 });
+  });
+
+  it("as events of a watch lead to an error that says so, and to no other", async () => {
+    const good = bytesOf('{"type":"ADDED","object":{}}', '{"type":"ERROR","object":{"code":410}}', "");
+    const read = (bytes: Uint8Array) =>
+      Array.fromAsync(readEvents(Readable.from([Buffer.from(bytes)]), "WATCH", 1_000));
+    const known = (error: unknown) =>
+      isError(error) || error instanceof ApiRefusal || error instanceof ApiOutage;
+    await assert.rejects(read(good), ApiRefusal);
+    const property = fc.asyncProperty(hostile(good), (bytes) =>
+      read(bytes).then(
+        () => undefined,
+        (error: unknown) => assert.ok(known(error), String(error)),
+      ),
+    );
     await fc.assert(property, { numRuns: 300 });
   });
 });

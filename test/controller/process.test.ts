@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer } from "node:net";
 import { afterEach, describe, it } from "mocha";
+import { connect } from "nats";
 import { socketPath } from "../../controller/backends/local/workload-entry.ts";
 import { freePort } from "../../scripts/peers/free-port.ts";
 import { startControllerChild, type ControllerChild } from "../support/controller-child.ts";
@@ -185,6 +186,23 @@ describe("the controller as a process", function () {
     const fetches = peers.gitea.calls.slice(earlier).filter(({ method }) => method === "FetchTask");
     assert.equal(fetches.length, 1);
     assertLog(child, [...secrets(), "zq7Pw3xK9v", "task-token"]);
+  });
+
+  it("B-81 stops all of it, and ends with exit code 1 and the part's name, when one part fails", async () => {
+    const times = { RUNNER_TIMES: '{"leaseRetryMs": 100}' };
+    await using child = start(await environment({ ...times, NATS_STREAM: "ONE_PART_FAILS" }));
+    await child.line("declared to gitea");
+    const { url, user, password } = nats;
+    const connection = await connect({ servers: url, user, pass: password });
+    await connection.jetstream().publish("$KV.ONE_PART_FAILS_STATE.leader", "somebody else");
+    await connection.close();
+    assert.equal(await child.exited, 1);
+    const stopped = child.lines().filter(({ msg }) => msg === "runner stopped");
+    assert.deepEqual(
+      stopped.map(({ component, error }) => [component, error?.split(":")[0]]),
+      [["main", "key leader"]],
+    );
+    assertLog(child, secrets());
   });
 
   it("is unhealthy once Gitea does not know its registration any more, and goes on, alive and ready", async () => {

@@ -1,17 +1,21 @@
 import assert from "node:assert/strict";
-import { writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
+import { stripVTControlCharacters } from "node:util";
 import { before, describe, it } from "mocha";
 import * as z from "zod";
 import { systemClock } from "../../controller/platform/clock.ts";
 import { askGitea } from "../../scripts/peers/gitea-api/client.ts";
 import { createReport } from "../../scripts/peers/report.ts";
 import { preparePeers } from "../../scripts/quick-start/prepare-peers.ts";
-import { assertNoneKnows, processesThatKnow, useDemo } from "../scripts/demo/demo-process.ts";
+import { assertNoneKnows, processesThatKnow, terminalTool, useDemo } from "../scripts/demo/demo-process.ts";
 import { useGitea } from "../support/gitea.ts";
+import { missingTools, skipFor } from "../support/needs-tools.ts";
 
 /** The first time, Gitea is compiled. */
 const prepareMs = 30 * 60_000;
+const hideCursor = "\u001B[?25l";
+const showCursor = "\u001B[?25h";
 const someone = "somebody";
 const password = "a-long-enough-word";
 
@@ -50,8 +54,7 @@ describe("npm run demo", () => {
     const authorization = `Basic ${Buffer.from(`${user}:${secret}`).toString("base64")}`;
     const me = await fetch(new URL("/api/v1/user", address), { headers: { authorization } });
     assert.equal(me.status, 200);
-    demo.interrupt();
-    assert.equal(await demo.ended, 130);
+    assert.equal(await demo.stop(), 130);
 
     const text = demo.lines.join("\n");
     assert.match(text, /check vm +claimed: gitea-runner runs it/);
@@ -66,24 +69,62 @@ describe("npm run demo", () => {
     await demos.assertNothingIsLeft();
   });
 
+  it("as the README has it, with --exit, ends with 0 when all jobs of the example were a success", async () => {
+    const readme = await readFile(path.join(import.meta.dirname, "../../README.md"), "utf8");
+    assert.match(readme, /^npm ci && npm run demo -- --exit /m);
+    const demo = demos.start(["--exit"]);
+    assert.equal(await demo.ended, 0);
+    assert.match(
+      demo.lines.at(-1) ?? "",
+      /^Success: 3 jobs, .*; cleaned up: 3 executors, 4 processes, 1 folder$/,
+    );
+    await demos.assertNothingIsLeft();
+  });
+
   it("leaves nothing when Ctrl-C comes twice while it starts", async () => {
     const demo = demos.start(["--exit"]);
     await demo.line(/Gitea .* answers at/);
-    demo.interrupt();
     const late = setInterval(() => demo.interrupt(), 800);
-    assert.equal(await demo.ended, 130);
-    clearInterval(late);
+    try {
+      assert.equal(await demo.stop(), 130);
+    } finally {
+      clearInterval(late);
+    }
     assert.equal(demo.lines.at(-1), "Stopped before anything was pushed; nothing is left");
     await demos.assertNothingIsLeft();
   });
+
+  for (const [moment, line, by, code] of [
+    ["while Gitea starts", /^Platform$/, "SIGTERM", 143],
+    ["while NATS starts", /runner \S+ is registered/, "SIGINT", 130],
+    ["while the Workload API starts", /NATS JetStream listens/, "SIGTERM", 143],
+    ["before the push", /the controller runs/, "SIGINT", 130],
+    ["after the push", / pushed /, "SIGTERM", 143],
+    ["while an executor starts", /executor started/, "SIGINT", 130],
+    ["while a job runs", /claimed: gitea-runner runs it/, "SIGTERM", 143],
+    ["between two jobs", /Gitea has its result/, "SIGINT", 130],
+  ] as const)
+    it(`leaves nothing, and ends within 10 s, when ${by} comes ${moment}`, async () => {
+      const demo = demos.start(["--exit"]);
+      await demo.line(line);
+      assert.equal(await demo.stop(by), code);
+      assert.match(
+        demo.lines.at(-1) ?? "",
+        /^Stopped(; cleaned up: .*1 folder| before anything was pushed; nothing is left)$/,
+      );
+      await demos.assertNothingIsLeft();
+    });
 
   describe("with a Gitea of one's own", () => {
     const real = useGitea();
     let tokenFile = "";
     let token = "";
     const soon = () => AbortSignal.timeout(30_000);
-    const given = (...more: readonly string[]) =>
-      demos.start(["--gitea", `${real.gitea.url}/`, "--token-file", tokenFile, "--exit", ...more]);
+    const options = (...more: readonly string[]) => {
+      const gitea = ["--gitea", `${real.gitea.url}/`, "--token-file", tokenFile];
+      return [...gitea, "--exit", ...more];
+    };
+    const given = (...more: readonly string[]) => demos.start(options(...more));
     const workflowFile = async (name: string, text: string) => {
       const file = path.join(real.folder, `${name}.yml`);
       await writeFile(file, text);
@@ -148,6 +189,32 @@ describe("npm run demo", () => {
       await assertNothingWasLeft();
     });
 
+    it("draws a table on a terminal that shows each stage in place, and puts the cursor back", async function () {
+      const missing = await missingTools([terminalTool, "stty"]);
+      if (missing.length > 0) skipFor(this, `there is no ${missing.join(", ")}`);
+      const file = await workflowFile("seen", workflow("seen", "sleep 2"));
+      const demo = demos.startOnTerminal(options("--workflow", file));
+      assert.equal(await demo.ended, 0);
+      const written = demo.lines.join("\n");
+      assert.ok(written.lastIndexOf(showCursor) > written.lastIndexOf(hideCursor));
+      assert.ok(written.includes(hideCursor));
+      const rows = stripVTControlCharacters(written).split(/[\r\n]+/);
+      assert.ok(
+        rows.some((row) => /^job +on +stage +total +waiting .*running$/.test(row)),
+        rows.join("\n"),
+      );
+      const frames = rows.flatMap((row) => /^seen +pod (?:[✓✗] )?(\w+)/.exec(row)?.[1] ?? []);
+      const order = ["waiting", "queued", "executor", "identity", "claimed", "running", "success"];
+      assert.deepEqual(
+        [...new Set(frames)],
+        order.filter((stage) => frames.includes(stage)),
+      );
+      for (const stage of ["running", "success"]) assert.ok(frames.includes(stage), frames.join());
+      // What the table shows needs no line of its own.
+      assert.ok(!rows.some((row) => row.includes("claimed: gitea-runner runs it")));
+      await assertNothingWasLeft();
+    });
+
     it("ends with 1 and the end of the log when a job really fails", async () => {
       const file = await workflowFile("failing", workflow("doomed", "echo the reason is here", "exit 3"));
       const demo = given("--workflow", file);
@@ -166,8 +233,7 @@ describe("npm run demo", () => {
       const demo = given("--workflow", file);
       await demo.line(/claimed: gitea-runner runs it/);
       if (asRoot) await untilSomethingKnows(lost);
-      demo.interrupt();
-      assert.equal(await demo.ended, 130);
+      assert.equal(await demo.stop(), 130);
       assert.match(
         demo.lines.at(-1) ?? "",
         /^Stopped; cleaned up: 1 executor, 3 processes, 1 folder, 1 runner, 1 repository$/,

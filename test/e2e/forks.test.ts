@@ -44,6 +44,8 @@ describe("whose code a job runs", () => {
   let gates = "";
   let gate = "";
   let repository: Repository;
+  /** A stranger's review of a branch's pull request, about his fork's commit. */
+  let reviewOnceMore: () => Promise<void>;
   const signal = AbortSignal.timeout(30 * 60_000);
 
   const workflow = (on: string, key: string) => `
@@ -91,20 +93,24 @@ jobs:
     const { sha } = await pushFiles(mallory, theirs, { files: trap, newBranch: "topic" }, signal);
     const pull = await openPullRequest(mallory, repository, "mallory:topic", signal);
     await review(admin, repository, { pull, commit: sha }, signal);
-    await review(mallory, repository, { pull: own, commit: sha }, signal);
+    reviewOnceMore = () => review(mallory, repository, { pull: own, commit: sha }, signal);
+    await reviewOnceMore();
     const agit = { path: file("agit"), text: workflow(opened, "agit") };
     await pushForReview(mallory, repository, agit, signal);
     await deleteRepository(mallory, theirs, signal);
     await label(admin, repository, pull, signal);
-    // What a stranger's event has started waits for somebody of the repository.
-    await eventually("all jobs for a VM run", async () => {
-      for (const { id, status } of await listRuns(admin, repository, signal))
-        if (status !== "completed") await approveRun(admin, repository, id, signal);
-      return real.lines.filter(isClaimed).length === vmJobs;
-    });
+    await approveUntil("all jobs for a VM run", () => real.lines.filter(isClaimed).length === vmJobs);
   });
   after(() => rm(gates, { recursive: true, force: true }));
 
+  /** What a stranger's event has started waits for somebody of the repository. */
+  const approveUntil = (what: string, done: () => boolean) =>
+    eventually(what, async () => {
+      const { admin } = real.platform;
+      for (const { id, status } of await listRuns(admin, repository, signal))
+        if (status !== "completed") await approveRun(admin, repository, id, signal);
+      return done();
+    });
   const isClaimed = (line: (typeof real.lines)[number]) =>
     line["event"] === "runner_claimed" && line["backend"] === "vm";
 
@@ -154,25 +160,37 @@ jobs:
     });
   }
 
-  it("B-10 is known again after a restart: each ID is the one that its job gives, and the jobs go on", async () => {
+  it("B-10 is known again after a restart, of a job that has waited for its place too, and all jobs go on", async () => {
     const known = (await executors()).map(({ spiffeId }) => spiffeId);
+    await reviewOnceMore();
+    const stored = () => real.lines.filter(({ msg, job }) => msg === "task stored" && job === "review-vm");
+    await approveUntil("a fork's job waits for a place", () => stored().length === 3);
+    assert.deepEqual(
+      (await executors()).map(({ spiffeId }) => spiffeId),
+      known,
+    );
     const seen = real.lines.length;
     real.platform.controller().signal("SIGKILL");
     await real.platform.controller().exited;
-    await real.platform.restartController(signal);
+    await real.platform.restartController(signal, { VM_CAPACITY: String(vmJobs + 1) });
     const found = await real.line(
       (line) =>
         real.lines.indexOf(line) >= seen && line.msg === "executors found" && line["backend"] === "vm",
     );
     assert.equal(found["alive"], vmJobs);
-    assert.deepEqual(
-      (await executors()).map(({ spiffeId }) => spiffeId),
-      known,
-    );
+
+    await eventually("the job that waited runs", () => real.lines.slice(seen).some(isClaimed));
+    const { owner, name } = repository;
+    const forks = `spiffe://quick-start.example/ci-fork/${owner}/${name}/review-vm`;
+    const now = await executors();
+    assert.deepEqual(now.map(({ spiffeId }) => spiffeId).toSorted(), [...known, forks].toSorted());
+    for (const { log } of now.filter(({ jobKey }) => jobKey === "review-vm"))
+      assert.match(log, new RegExp(`"spiffeId":"${forks}".*"x509-svid received"`));
+
     await writeFile(gate, "");
     await eventually("all jobs in VMs succeed", async () => {
-      const mine = (await jobs()).filter(({ name }) => name.endsWith("-vm"));
-      return mine.length === vmJobs && mine.every(({ conclusion }) => conclusion === "success");
+      const mine = (await jobs()).filter(({ name: job }) => job.endsWith("-vm"));
+      return mine.length === vmJobs + 1 && mine.every(({ conclusion }) => conclusion === "success");
     });
   });
 });

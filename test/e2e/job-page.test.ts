@@ -4,7 +4,9 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, before, describe, it } from "mocha";
 import type { Page } from "playwright-core";
+import { systemClock } from "../../controller/platform/clock.ts";
 import { useBrowser } from "../support/browser.ts";
+import { eventually } from "../support/eventually.ts";
 import { usePlatform } from "../support/platform.ts";
 
 /** The middle step waits for a file, so that the page can be looked at while the job runs. */
@@ -29,7 +31,17 @@ jobs:
 `;
 }
 
-type ShownStep = { readonly name: string; readonly icon: string; readonly duration: string };
+type ShownStep = { readonly name: string; readonly icon: string; readonly seconds: number };
+
+/** Gitea writes durations as Go does, and leaves none out: `0s`, `3s`, `1m3s`. */
+function secondsOf(duration: string): number {
+  const [, minutes = "0", seconds] = /^(?:(\d+)m)?(\d+)s$/.exec(duration) ?? [];
+  assert.ok(seconds !== undefined, `"${duration}" is no duration`);
+  return 60 * Number(minutes) + Number(seconds);
+}
+
+/** For how long the page can be seen to count while the job runs. */
+const countedSeconds = 3;
 
 /** The steps as they stand on the page, top to bottom; an icon is named by its status. */
 async function shownSteps(page: Page): Promise<readonly ShownStep[]> {
@@ -41,7 +53,7 @@ async function shownSteps(page: Page): Promise<readonly ShownStep[]> {
         (await section
           .locator(".job-step-summary svg[data-tooltip-content]")
           .getAttribute("data-tooltip-content")) ?? "",
-      duration: await section.locator(".step-summary-duration").innerText(),
+      seconds: secondsOf(await section.locator(".step-summary-duration").innerText()),
     })),
   );
 }
@@ -60,6 +72,7 @@ describe("the job's page in a browser", () => {
     this.timeout(120_000);
     const { admin, gitea } = real.platform;
     const gate = path.join(folder, "open");
+    const pushed = systemClock.now();
     const run = await real.push("seen", gated(gate));
     const [job] = await run.jobs(([one]) => one?.status === "in_progress");
     assert.ok(job !== undefined);
@@ -85,6 +98,10 @@ describe("the job's page in a browser", () => {
     assert.ok(!(await lines("Second")).includes("behind the gate"));
     assert.ok(!(await lines("First")).includes("before the gate"));
 
+    const secondsShown = async (name: string) =>
+      secondsOf(await section(name).locator(".step-summary-duration").innerText());
+    await eventually("the page counts", async () => (await secondsShown("Second")) >= countedSeconds, 30_000);
+
     // The page follows by itself.
     await writeFile(gate, "");
     await section("Second").getByText("behind the gate", { exact: true }).waitFor({ timeout: 30_000 });
@@ -104,7 +121,22 @@ describe("the job's page in a browser", () => {
         ["Complete job", "failure"],
       ],
     );
-    for (const { name, duration } of steps)
-      assert.match(duration, /^(\d+m )?\d+s$|^$/, `duration of ${name}`);
+    const took = Object.fromEntries(steps.map(({ name, seconds }) => [name.replace(/^Run /, ""), seconds]));
+    assert.ok((took["Second"] ?? 0) >= countedSeconds, JSON.stringify(took));
+    assert.equal(took["Fourth"], 0);
+    // Each begins when the one before has ended, and Gitea keeps whole seconds.
+    const sum = steps.reduce((all, { seconds }) => all + seconds, 0);
+    const whole = (systemClock.now() - pushed) / 1000;
+    assert.ok(sum <= whole + steps.length, `${JSON.stringify(took)} in ${whole} s`);
+
+    await open("Third");
+    assert.ok(
+      (await lines("Third")).some((line) => line.includes("exit 3")),
+      "the script of the third step",
+    );
+    assert.deepEqual(await lines("Fourth"), []);
+    const shownUnder = async (name: string) => (await lines(name)).filter((line) => line.endsWith(" gate"));
+    assert.deepEqual(await shownUnder("Second"), ["before the gate", "behind the gate"]);
+    for (const name of ["First", "Third"]) assert.deepEqual(await shownUnder(name), []);
   });
 });

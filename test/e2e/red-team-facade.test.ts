@@ -273,6 +273,21 @@ describe("an attack on the facade of a real job", () => {
     await untouched();
   });
 
+  it("by a call to a name of which no URL can be made ends nothing but that call", async () => {
+    const told = await refused("malformed");
+    const session = attacker.session(await leafOf(mallorysId));
+    for (const name of [{ ":authority": "[" }, { ":authority": "x:99999" }, { host: "[" }]) {
+      const headers = { "content-type": "application/proto", ...name };
+      const stream = session.request({ ":method": "POST", ":path": callPath("FetchTask"), ...headers });
+      stream.end();
+      stream.resume();
+      const [answer] = (await once(stream, "response")) as [IncomingHttpHeaders];
+      assert.equal(answer[":status"], 400);
+    }
+    assert.equal(await refused("malformed"), told + 3);
+    await untouched();
+  });
+
   it("that repeats its report after the terminal, or says another one, changes nothing in Gitea", async () => {
     const client = attacker.client(await leafOf(mallorysId), asMallory());
     const { taskId } = mallory();
@@ -282,6 +297,10 @@ describe("an attack on the facade of a real job", () => {
     for (const result of [Result.FAILURE, Result.UNSPECIFIED, Result.SUCCESS])
       for (const id of [taskId, victim().taskId])
         await outcome(client.updateTask({ state: { id, result }, outputs: { late: "value" } }));
+    assert.notEqual(await outcome(client.fetchTask({})), "ok");
+    const rows = [{ content: "owned" }];
+    for (const index of [0n, 1n, 1_000n])
+      assert.notEqual(await outcome(client.updateLog({ taskId: victim().taskId, index, rows })), "ok");
     assert.equal((await under.mallorysRun().jobs())[0]?.conclusion, "success");
     await untouched();
   });

@@ -34,8 +34,8 @@ describe("a controller that starts", () => {
   const real = usePlatform();
   let controllers = 0;
 
-  /** Another controller beside the platform's own, on a folder of its own, with some variables changed. */
-  const start = async (changed: Readonly<Record<string, string>>): Promise<ServerProcess> => {
+  /** Another controller beside the platform's own, on a folder of its own, with some variables changed or missing. */
+  const start = async (changed: NodeJS.ProcessEnv): Promise<ServerProcess> => {
     const folder = path.join(real.platform.folder, `controller-${++controllers}`);
     await mkdir(folder, { mode: 0o755 });
     const ports = {
@@ -62,10 +62,12 @@ describe("a controller that starts", () => {
     readFile(path.join(real.platform.folder, `controller-${controllers}`, "controller.log"), "utf8");
   const line = (controller: ServerProcess, pattern: RegExp) =>
     controller.line(pattern, soonMs, AbortSignal.timeout(soonMs));
+  /** The only error that it tells. */
   const stopped = async () => {
-    const lines = (await logOf()).split("\n").filter((text) => text.includes('"msg":"runner stopped"'));
-    assert.equal(lines.length, 1);
-    return lines[0] ?? "";
+    const errors = (await logOf()).split("\n").filter((text) => /"level":"(error|fatal)"/.test(text));
+    assert.equal(errors.length, 1, errors.join("\n"));
+    assert.match(errors[0] ?? "", /"msg":"runner stopped"/);
+    return errors[0] ?? "";
   };
 
   it("with a wrong token ends with code 1 and one line that names the variables, without the token", async () => {
@@ -95,11 +97,13 @@ describe("a controller that starts", () => {
     assert.match(await stopped(), /LIMITED.*retention/);
   });
 
-  it("with several bad variables ends with code 1 and names them all", async () => {
-    const controller = await start({ POD_CAPACITY: "none", GITEA_URL: "gitea", TRUST_DOMAIN: "" });
+  it("with variables that are missing or malformed ends with code 1 and names them all", async () => {
+    const malformed = { POD_CAPACITY: "none", GITEA_URL: "gitea" };
+    const controller = await start({ ...malformed, TRUST_DOMAIN: "", NATS_URL: undefined });
     assert.equal(await controller.exited, "exit code 1");
     const text = await stopped();
-    for (const name of ["POD_CAPACITY", "GITEA_URL", "TRUST_DOMAIN"]) assert.match(text, new RegExp(name));
+    for (const name of ["POD_CAPACITY", "GITEA_URL", "TRUST_DOMAIN", "NATS_URL"])
+      assert.match(text, new RegExp(name));
   });
 
   it("waits for a NATS that is not there yet, says so, and goes on when it comes", async () => {

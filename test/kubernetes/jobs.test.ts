@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { before, describe, it } from "mocha";
-import { eventually } from "../support/eventually.ts";
-import { listObjects } from "../support/kubernetes/cluster-platform.ts";
+import { untilNothingLeft } from "../support/kubernetes/pod-history.ts";
 import { type ClusterController, useCluster } from "../support/kubernetes/use-cluster.ts";
 import type { Tenant } from "../support/kubernetes/tenant.ts";
 
@@ -29,7 +28,7 @@ jobs:
 `;
 
 describe("a push to a real Gitea, on a real cluster", function () {
-  this.timeout(120_000);
+  this.timeout(240_000);
   const cluster = useCluster();
   let tenant: Tenant;
   let controller: ClusterController;
@@ -40,7 +39,6 @@ describe("a push to a real Gitea, on a real cluster", function () {
   });
 
   it("B-50 runs each job in a Pod of its own, with its own SVID for uid 2000, and leaves nothing", async () => {
-    const { kubernetes } = cluster.platform;
     const run = await cluster.push("chain", workflow);
     const jobs = await run.jobs(undefined, jobsMs);
     assert.deepEqual(
@@ -56,9 +54,6 @@ describe("a push to a real Gitea, on a real cluster", function () {
     assert.ok(second?.includes("heard first"), second?.join("\n"));
     const created = controller.lines.filter(({ event }) => event === "executor_created");
     assert.equal(created.length, 2);
-    const left = async () =>
-      (await listObjects(kubernetes, `/api/v1/namespaces/${tenant.namespace}/pods`)).length === 0 &&
-      (await listObjects(kubernetes, "/apis/spire.spiffe.io/v1alpha1/clusterstaticentries")).length === 0;
-    await eventually("Pods and entries are gone", left, jobsMs);
+    await untilNothingLeft(cluster.platform.kubernetes, tenant.namespace);
   });
 });

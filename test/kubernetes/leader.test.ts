@@ -4,11 +4,11 @@ import { freePort } from "../../scripts/peers/free-port.ts";
 import { controllerServiceAccount, executorNamespace } from "../../scripts/peers/cluster/objects.ts";
 import { answersAt } from "../support/answers-at.ts";
 import { useCluster } from "../support/cluster.ts";
-import { giveControllerRights } from "../support/cluster-rights.ts";
 import { type ControllerChild, startControllerChild } from "../support/controller-child.ts";
 import { peersTrustDomain, useControllerPeers } from "../support/controller-peers.ts";
 import { eventually } from "../support/eventually.ts";
 import { healthPages, type HealthPages } from "../support/health-pages.ts";
+import { grantRights } from "../support/kubernetes/controller-rights.ts";
 import { makeStreamsFor } from "../support/streams-for.ts";
 
 const { signal } = new AbortController();
@@ -28,8 +28,9 @@ describe("controllers that take turns by a Lease of the real Kubernetes", functi
   let kubeconfig = "";
 
   before(async () => {
-    await giveControllerRights(real.cluster, signal);
     const account = { namespace: executorNamespace, name: controllerServiceAccount };
+    const places = { podNamespace: executorNamespace, controllerNamespace: executorNamespace };
+    await grantRights(real.cluster.api, account, places, signal);
     kubeconfig = await real.cluster.kubeconfigFor(account, signal);
   });
   afterEach("end the controllers", async () => {

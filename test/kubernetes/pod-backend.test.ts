@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "mocha";
 import type { FailureReason } from "../../controller/assignment/failure-reasons.ts";
-import type { JsonObject } from "../../controller/backends/pod/json.ts";
+import type { JsonObject } from "../../controller/kubernetes/json.ts";
 import type { PodBackendOptions } from "../../controller/backends/pod/pod-options.ts";
 import type { ExecutorState } from "../../controller/backends/backend.ts";
 import { ApiRefusal } from "../../controller/kubernetes/kubernetes-api.ts";

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { ownerLabel } from "../../controller/assignment/executor-metadata.ts";
 import { createPodBackend, type PodBackend } from "../../controller/backends/pod/pod-backend.ts";
-import type { JsonObject } from "../../controller/backends/pod/json.ts";
+import type { JsonObject } from "../../controller/kubernetes/json.ts";
 import type { PodBackendOptions } from "../../controller/backends/pod/pod-options.ts";
 import { createHttpsApi } from "../../controller/kubernetes/https-api.ts";
 import type { KubernetesApi } from "../../controller/kubernetes/kubernetes-api.ts";
@@ -82,7 +82,7 @@ export async function makePodCluster(
     },
     spoil: async (name) => {
       const annotations = { "ci.ddupan.top/spiffe-id": "spiffe://example.org/of-somebody-else" };
-      await patchPod(cluster, name, { metadata: { annotations } });
+      await cluster.api.merge(`${podsPath}/${name}`, { metadata: { annotations } }, signal);
       await eventually("each watch has it", async () => {
         const { invalid } = await another().then((backend) => backend.list(signal));
         return invalid.length > 0;
@@ -143,12 +143,6 @@ export async function phaseOf(cluster: Kubernetes, name: string): Promise<string
   const { status, text } = await cluster.api.ask("GET", `${podsPath}/${name}`, signal);
   if (status === 404) return undefined;
   return (JSON.parse(text) as { readonly status: { readonly phase: string } }).status.phase;
-}
-
-export async function patchPod(cluster: Kubernetes, name: string, body: object): Promise<void> {
-  const content = { body, type: "application/merge-patch+json" };
-  const { status, text } = await cluster.api.ask("PATCH", `${podsPath}/${name}`, signal, content);
-  if (status !== 200) throw new Error(`patching ${name}: ${status} ${text}`);
 }
 
 /** The pids of an executor's processes, as this machine sees them. */

@@ -11,7 +11,6 @@ import { labelNode, podsOf, removePod, untilRow } from "../support/kubernetes/tr
 import { useCluster } from "../support/kubernetes/use-cluster.ts";
 
 const soon = () => AbortSignal.timeout(30_000);
-const merge = "application/merge-patch+json";
 const times = {
   startMs: 8_000,
   claimMs: 1_000,
@@ -86,11 +85,8 @@ describe("an attempt that was given up", function () {
     const [first] = (await podsOf(cluster, tenant)) as unknown as readonly PodWithVariables[];
     assert.ok(first !== undefined);
     const pod = `/api/v1/namespaces/${tenant.namespace}/pods/${first.metadata.name}`;
-    const hold = async (finalizers: readonly string[]) => {
-      const content = { body: { metadata: { finalizers } }, type: merge };
-      const { status, text } = await kubernetes.api.ask("PATCH", pod, soon(), content);
-      assert.equal(status, 200, text);
-    };
+    const hold = (finalizers: readonly string[]) =>
+      kubernetes.api.merge(pod, { metadata: { finalizers } }, soon());
     await hold(["example.org/hold"]);
     await removePod(cluster, tenant.namespace, first.metadata.name);
     const isAnother = async () =>

@@ -7,6 +7,8 @@ import { type PodHistory, recordPods, untilNothingLeft } from "../support/kubern
 import type { Tenant } from "../support/kubernetes/tenant.ts";
 import { podsOf } from "../support/kubernetes/troubles.ts";
 import { type ClusterController, useCluster } from "../support/kubernetes/use-cluster.ts";
+import { newerAnnotation, newerName, newerVersion } from "../support/newer-version/newer-version.ts";
+import { writtenByNewer } from "../support/newer-version/written-by-newer.ts";
 import type { PushedRun } from "../support/push-run.ts";
 
 const jobs = 10;
@@ -15,7 +17,7 @@ const overMs = 240_000;
 /** Of Gitea's patience with tasks of which it hears nothing. */
 const zombieSeconds = 60;
 
-describe("two controllers of one cluster", function () {
+describe("two controllers of one cluster, the second of a newer version", function () {
   this.timeout(420_000);
   const cluster = useCluster({
     giteaSettings: {
@@ -32,7 +34,7 @@ describe("two controllers of one cluster", function () {
   beforeEach("start both", async () => {
     tenant = await cluster.tenant({ name: `pair-${++tenants}`, capacity: jobs });
     leader = await cluster.start({ tenant });
-    second = await cluster.start({ tenant, place: 1, ready: standby });
+    second = await cluster.start({ tenant, place: 1, ready: standby, changed: newerVersion });
     history = recordPods(cluster.platform.kubernetes, tenant.namespace);
   });
   afterEach("stop both", async () => {
@@ -46,7 +48,7 @@ describe("two controllers of one cluster", function () {
   const running = async (seconds: number, count = jobs): Promise<PushedRun> => {
     const run = await cluster.push(`run-${tenants}`, numberedWorkflow(count, seconds));
     const claimed = () => leader.lines.filter(({ event }) => event === "runner_claimed").length;
-    await eventually("ten jobs run", () => claimed() >= jobs, overMs);
+    await eventually("its jobs run", () => claimed() >= Math.min(count, jobs), overMs);
     return run;
   };
   const leads = ({ line }: ClusterController) => line(({ msg }) => msg === "runner started", overMs);
@@ -66,7 +68,10 @@ describe("two controllers of one cluster", function () {
     oncePerJob(jobs + 1);
     const created = second.lines.find(({ event }) => event === "executor_created");
     assert.ok(created !== undefined);
-    process.stdout.write(`      the next one leads after ${leadsAfterMs} ms\n`);
+    const createdAfterMs = Date.parse(String(created["time"])) - killedAt;
+    process.stdout.write(
+      `      the next one leads after ${leadsAfterMs} ms, and makes the Pod that waited for a slot after ${createdAfterMs} ms\n`,
+    );
     await untilNothingLeft(cluster.platform.kubernetes, tenant.namespace);
   });
 
@@ -103,18 +108,37 @@ describe("two controllers of one cluster", function () {
   });
 
   it("hand over in a rolling upgrade and back, and no job notices", async () => {
-    const run = await running(60);
+    const early = await running(120, jobs / 2);
     leader.process.signal("SIGTERM");
     assert.equal(await leader.process.exited, "exit code 0");
     await leads(second);
+    const { version } = await second.line(({ msg }) => msg === "runner is ready to lead");
+    assert.match(String(version), newerName);
     const third = await cluster.start({ tenant, place: 2, ready: standby });
-    const begun = await podsOf(cluster, tenant);
-    assert.equal(begun.length, jobs);
+
+    // With all slots taken one of them waits.
+    const count = jobs / 2 + 1;
+    const late = await cluster.push(`late-${tenants}`, numberedWorkflow(count, 45));
+    const stream = second.environment["NATS_STREAM"] ?? "";
+    const hasWritten = async () => {
+      const { messages, values } = await writtenByNewer(cluster.platform.nats, stream);
+      return messages === 1 && values >= count;
+    };
+    await eventually(
+      "it has written their records, and the waiting one's message",
+      hasWritten,
+      overMs,
+      1_000,
+    );
+    const pods = await podsOf(cluster, tenant);
+    assert.equal(pods.filter(({ metadata }) => newerAnnotation in metadata.annotations).length, jobs / 2);
+
     second.process.signal("SIGTERM");
     assert.equal(await second.process.exited, "exit code 0");
     await leads(third);
-    await assertNumbered(run, jobs, overMs);
-    oncePerJob(jobs);
+    await assertNumbered(early, jobs / 2, overMs);
+    await assertNumbered(late, count, overMs);
+    oncePerJob(jobs + 1);
     await untilNothingLeft(cluster.platform.kubernetes, tenant.namespace);
     await third.process.stop();
   });

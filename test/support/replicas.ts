@@ -4,7 +4,6 @@ import { runController } from "../../controller/controller.ts";
 import { ApiOutage, type KubernetesApi } from "../../controller/kubernetes/kubernetes-api.ts";
 import type { LeaseTimes } from "../../controller/lifecycle/lease.ts";
 import { systemClock, systemSteadyClock } from "../../controller/platform/clock.ts";
-import { connectNats } from "../../controller/platform/nats-connection.ts";
 import { createKeyValue } from "../../controller/platform/key-value.ts";
 import { stateBucket } from "../../controller/queue/streams.ts";
 import { freePort } from "../../scripts/peers/free-port.ts";
@@ -17,6 +16,7 @@ import { type ControllerPeers, peersTrustDomain } from "./controller-peers.ts";
 import { healthPages, type HealthPages } from "./health-pages.ts";
 import { soon } from "./jetstream.ts";
 import { makeStreamsFor } from "./streams-for.ts";
+import { withNats } from "./with-nats.ts";
 
 /** One controller of a Deployment. */
 export type Replica = {
@@ -89,18 +89,10 @@ export function useReplicas(peers: ControllerPeers) {
         return typeof name === "string" ? name : "";
       },
       leader: async () => {
-        const { url, user, password, stream } = readConfig({ ...environment, HOSTNAME: "nobody" }).nats;
-        const log = createRecordingLogger();
-        const reading = await connectNats({ url, user, password, clock: systemClock, log }, soon());
-        try {
-          const found = await createKeyValue({ link: reading, bucket: stateBucket(stream) }).read(
-            "leader",
-            soon(),
-          );
-          return new TextDecoder().decode(found?.value);
-        } finally {
-          await reading.close();
-        }
+        const { nats } = readConfig({ ...environment, HOSTNAME: "nobody" });
+        const bucket = stateBucket(nats.stream);
+        const found = await withNats(nats, (link) => createKeyValue({ link, bucket }).read("leader", soon()));
+        return new TextDecoder().decode(found?.value);
       },
     };
   };

@@ -44,19 +44,28 @@ export type ExecutorFile = {
   readonly ended: string | null;
 };
 
-// The range is checked because everything of that uid is killed at the end.
-const schema = z.strictObject({
+/** A name that only a newer version knows tells nothing; the text beside it still does. */
+const cause = z
+  .string()
+  .regex(/^[a-z][a-z_]*$/)
+  .transform((name) => (isFailureReason(name) ? name : undefined));
+
+/**
+ * Fields of a newer version are kept as they are, so that going back a version and forth again loses nothing. The range
+ * is checked because everything of that uid is killed at the end.
+ */
+const schema = z.looseObject({
   version: z.literal(1),
   labels: z.record(z.string(), z.string()),
   annotations: z.record(z.string(), z.string()),
   createdAt: z.int().min(0),
   uid: z.int().min(uidRange.first).max(uidRange.last).nullable(),
   process: z
-    .strictObject({ pid: z.int().min(2), startTime: z.int().min(0), bootId: z.string().min(1) })
+    .looseObject({ pid: z.int().min(2), startTime: z.int().min(0), bootId: z.string().min(1) })
     .nullable(),
   deadlineAt: z.int().min(0).optional(),
   killedFor: z.string().nullable(),
-  cause: z.string().refine(isFailureReason).optional(),
+  cause: cause.optional(),
   ended: z.string().nullable(),
 });
 

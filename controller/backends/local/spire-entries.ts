@@ -50,8 +50,12 @@ const listed = z.object({ entries: z.array(entryForm) });
 const changed = z.object({ results: z.tuple([z.object({ status })]) });
 
 export function createSpireEntries(server: SpireServer): SpireEntries {
-  const ask = async <T>(schema: z.ZodType<T>, command: readonly string[], signal: AbortSignal) =>
-    schema.parse(await askSpireServer(server, command, signal));
+  const ask = async <T>(schema: z.ZodType<T>, command: readonly string[], signal: AbortSignal) => {
+    const read = schema.safeParse(await askSpireServer(server, command, signal));
+    if (read.success) return read.data;
+    const what = `spire-server ${command.slice(0, 2).join(" ")}`;
+    throw new BackendError("retryable", `${what} answered in another form`, { cause: read.error });
+  };
   const below: SpireEntries["below"] = async (parentId, signal) => {
     const { entries } = await ask(listed, ["entry", "show", "-parentID", parentId], signal);
     return entries.map((found) => ({

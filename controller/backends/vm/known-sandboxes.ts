@@ -228,6 +228,8 @@ export function createKnownSandboxes(options: KnownSandboxesOptions): KnownSandb
     isDoubtful: (sandbox) => {
       const before = known.get(sandbox.id);
       if (before === undefined || before.life.isGone) return false;
+      // What was asked for by its id is not taken back by a list.
+      if (before.life.doubt !== undefined) return true;
       const next = taken(sandbox, false);
       // It may be somebody else's now.
       return next === undefined || next.life.doubt !== undefined;

@@ -60,9 +60,9 @@ export function afterAnswer(
     case "failed":
       return { ...there, state: { phase: "ended", reason: answer.words } };
     case "stopping": {
-      // One that had a place may run until it is gone, whatever we knew of it.
-      const runs = before === undefined && answer.isAllocated;
-      return { ...there, isStopping: true, state: runs ? { phase: "running" } : state };
+      // One that nobody here has seen before may run until it is gone.
+      const known = before ?? { hasRun: true, state: { phase: "running" } as const };
+      return { ...there, isStopping: true, hasRun: known.hasRun, state: known.state };
     }
     case "other":
       return { ...there, state };

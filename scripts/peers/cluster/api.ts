@@ -34,6 +34,8 @@ export type ClusterApi = Disposable & {
   ensure(collection: string, object: KubernetesObject, signal: AbortSignal): Promise<void>;
   /** The parsed answer to a POST. Rejects with what the server says when that is not 200 or 201. */
   create(collection: string, object: unknown, signal: AbortSignal): Promise<KubernetesObject>;
+  /** Changes what stands at a path by a JSON merge patch. Rejects with what the server says when that is not 200. */
+  merge(path: string, patch: object, signal: AbortSignal): Promise<void>;
   /** What is gone is no error. */
   remove(path: string, signal: AbortSignal): Promise<void>;
 };
@@ -78,6 +80,10 @@ export async function openClusterApi(server: string, ca: string, admin: KeyFiles
       JSON.parse(await post([200, 201], collection, object, signal)) as KubernetesObject,
     ensure: async (collection, object, signal) => {
       await post([200, 201, 409], collection, object, signal);
+    },
+    merge: async (path, patch, signal) => {
+      const content = { body: patch, type: "application/merge-patch+json" };
+      await expect([200], "PATCH", path, signal, content);
     },
     remove: async (path, signal) => {
       await expect([200, 202, 404], "DELETE", path, signal);

@@ -247,6 +247,30 @@ describe("the loopback proxy", () => {
     assert.equal((await ask(port)).statusCode, 502);
   });
 
+  for (const [what, answer] of [
+    ["a status that HTTP does not know", "HTTP/1.1 099 x\r\ncontent-length: 2\r\n\r\nok"],
+    ["a control character in its first line", "HTTP/1.1 200 \x01\r\ncontent-length: 2\r\n\r\nok"],
+    ["another protocol", "HTTP/1.1 101 x\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n"],
+  ] as const)
+    it(`answers 502 to an answer of ${what}`, async () => {
+      const { port } = await proxyTo((request) => request.socket.end(answer));
+      assert.equal((await ask(port)).statusCode, 502);
+    });
+
+  it("passes a message that promises trailers which its form cannot hold, without the promise", async () => {
+    const promised: unknown[] = [];
+    const { port } = await proxyTo((request) => {
+      promised.push(request.headers["trailer"]);
+      request.socket.end("HTTP/1.1 200 OK\r\ntrailer: x\r\ncontent-length: 2\r\n\r\nok");
+    });
+    const client = connect(port, "127.0.0.1");
+    client.write("GET / HTTP/1.1\r\nhost: x\r\ntrailer: x\r\nconnection: close\r\n\r\n");
+    const answer = await text(client);
+    assert.match(answer, /^HTTP\/1.1 200 OK\r\n[^]*\r\n\r\nok$/);
+    assert.doesNotMatch(answer, /^trailer:/im);
+    assert.deepEqual(promised, [undefined]);
+  });
+
   it("answers 502 when the task names no server", async () => {
     const proxy = createLoopbackProxy({ server: undefined, secureContext: createSecureContext(), log });
     assert.equal((await ask(await listen(createServer(proxy)))).statusCode, 502);

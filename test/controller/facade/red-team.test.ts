@@ -345,6 +345,19 @@ describe("an attack on the facade", () => {
       await untouched();
     });
 
+  it("by an older attempt may send no large body, and takes no place of the current one's", async () => {
+    const job = anAssignment({ taskId: 44n });
+    await facade.started(job);
+    await facade.apply(lost(anAttempt()), job);
+    await facade.apply(begun(anAttempt({ number: 2 }).nonce), job);
+    const leaf = await issueLeaf(ca, job.spiffeId);
+    const old = connect(leaf, { assignment: job, attempt: anAttempt() });
+    const rows = [{ content: "x".repeat(1024 * 1024) }];
+    const call = old.updateLog({ taskId: job.taskId, index: 0n, rows });
+    await assert.rejects(call, (error) => ConnectError.from(error).code === Code.ResourceExhausted);
+    await untouched();
+  });
+
   it("by hundreds of connections that say nothing keeps no executor out that is there", async () => {
     const flood = Array.from({ length: 400 }, () => net.connect(port, "127.0.0.1"));
     for (const socket of flood) socket.on("error", () => undefined);
@@ -437,6 +450,33 @@ describe("an attack on the facade", () => {
       assert.equal(await ask({ ":path": other, "content-type": "application/proto" }), 404, other);
     await untouched();
   });
+
+  for (const [what, who] of [
+    ["a name", { ":authority": "[" }],
+    ["a port", { ":authority": "x:99999" }],
+    ["a Host header", { host: "[" }],
+  ] as const)
+    it(`with ${what} of which no URL can be made is answered, told, and ends nothing but its call`, async () => {
+      const leaf = await issueLeaf(ca, attacker.spiffeId);
+      const session = http2.connect("https://facade.invalid", { createConnection: () => dial(leaf) });
+      resources.defer(() => session.destroy());
+      const stream = session.request({
+        ":path": `${actionsPath}/${RunnerService.typeName}/FetchTask`,
+        ":method": "POST",
+        "content-type": "application/proto",
+        ...who,
+      });
+      const response = once(stream, "response");
+      stream.end();
+      stream.resume();
+      const [answer] = (await response) as [http2.IncomingHttpHeaders];
+      assert.equal(answer[":status"], 400);
+      assert.deepEqual(
+        facade.refused.map(({ kind, method, spiffeId: id }) => [kind, method, id]),
+        [["malformed", "FetchTask", attacker.spiffeId]],
+      );
+      await untouched();
+    });
 
   it("that sends each of its headers twice is not taken for either", async () => {
     const leaf = await issueLeaf(ca, spiffeId);

@@ -14,7 +14,6 @@ import { settles } from "../../support/settles.ts";
 
 const path = "/api/v1/namespaces/gitea-actions/pods";
 const times = defaultWatchedListTimes;
-const none = new AbortController().signal;
 
 function aPod(name: string, metadata: Partial<Document["metadata"]> = {}): Document {
   return { kind: "Pod", metadata: { name, namespace: "gitea-actions", ...metadata } };
@@ -63,28 +62,28 @@ async function start(
 
 describe("a watched list", () => {
   it("has the whole list, page by page, and then what is told", async () => {
-    const names = ["a", "b", "c", "d", "e"];
-    const { list, cluster, told, stop } = await start({ pageSize: 2 }, (given) => {
-      for (const name of names) given.put(aPod(name));
+    const there = ["a", "b", "c", "d", "e"];
+    const { list, cluster, told, names, stop } = await start({ pageSize: 2 }, (given) => {
+      for (const name of there) given.put(aPod(name));
     });
-    await list.synced(none);
+    await settles("the list is there", () => told().length > 0);
     assert.equal(cluster.count({ verb: "list" }), 3);
     assert.deepEqual(
       told(),
-      names.map((name) => `ADDED ${name}`),
+      there.map((name) => `ADDED ${name}`),
     );
     cluster.setPod("a", { phase: "Running" });
     cluster.put(aPod("f"));
     cluster.remove("Pod", "b");
     await settle();
     assert.deepEqual(told().slice(5), ["MODIFIED a", "ADDED f", "DELETED b"]);
-    assert.equal((list.get("a") as Document).status?.["phase"], "Running");
-    assert.equal(list.get("b"), undefined);
-    assert.equal((await stop()) instanceof Error, true);
+    assert.deepEqual(names(), ["a", "c", "d", "e", "f"]);
+    assert.equal((list.documents()[0] as Document).status?.["phase"], "Running");
+    assert.deepEqual(await stop(), new Error("stopped"));
   });
 
   it("begins its list anew when the snapshot expires in the middle", async () => {
-    const { cluster, clock, names, list, stop } = await start({ pageSize: 1 }, (given) => {
+    const { cluster, clock, names, stop } = await start({ pageSize: 1 }, (given) => {
       for (const name of ["a", "b", "c"]) given.put(aPod(name));
       given.failNext({ verb: "list" }, "hang up");
     });
@@ -94,7 +93,7 @@ describe("a watched list", () => {
     cluster.put(aPod("d"));
     cluster.compact();
     firstPage.release();
-    await list.synced(none);
+    await settles("the list is there", () => names().length > 0);
     assert.deepEqual(names(), ["a", "b", "c", "d"]);
     await stop();
   });
@@ -119,7 +118,7 @@ describe("a watched list", () => {
     const { list, object, stop } = await start({ keep: (pod) => (pod as Document).metadata.name }, (given) =>
       given.put(aPod("a")),
     );
-    assert.deepEqual([list.documents(), list.get("a"), object(0)], [["a"], "a", "a"]);
+    assert.deepEqual([list.documents(), object(0)], [["a"], "a"]);
     await stop();
   });
 
@@ -262,7 +261,7 @@ describe("a watched list", () => {
       await clock.step(1);
       assert.equal(cluster.count({ verb: "list" }), before + 1, `after ${pause}`);
     }
-    await list.synced(none);
+    await settles("the list is there", () => list.ageMs() !== undefined);
     await stop();
   });
 
@@ -314,46 +313,6 @@ describe("a watched list", () => {
     await stop();
   });
 
-  it("refreshes with one list for all that wait, and never with one that began before", async () => {
-    const { cluster, list, stop } = await start();
-    const held = cluster.holdNext({ verb: "list" }, "after");
-    const early = list.refresh(none);
-    await held.arrived;
-    let late = 0;
-    const both = Promise.all([list.refresh(none), list.refresh(none)]).then(() => late++);
-    held.release();
-    await early;
-    assert.equal(late, 0);
-    await both;
-    assert.equal(cluster.count({ verb: "list" }), 3);
-    assert.equal(cluster.watches.running, 1);
-    await stop();
-  });
-
-  it("tells whoever refreshes that the list failed, and refreshes without waiting for the next try", async () => {
-    const { cluster, clock, list, stop } = await start();
-    cluster.setAway(true);
-    await clock.step(120_000);
-    await assert.rejects(list.refresh(none), { name: "ApiOutage" });
-    cluster.setAway(false);
-    await list.refresh(none);
-    assert.equal(list.ageMs(), 0);
-    await stop();
-  });
-
-  it("lets who refreshes go when their signal is aborted, and when it stops", async () => {
-    const { cluster, list, stop } = await start();
-    const held = cluster.holdNext({ verb: "list" }, "before");
-    const leave = new AbortController();
-    const left = list.refresh(leave.signal);
-    await held.arrived;
-    leave.abort(new Error("left"));
-    await assert.rejects(left, { message: "left" });
-    const waiting = list.refresh(none);
-    assert.equal(((await stop()) as Error).message, "stopped");
-    await assert.rejects(waiting, { message: "stopped" });
-  });
-
   it("knows how old its view is", async () => {
     const { cluster, clock, list, stop } = await start({}, (given) => {
       given.failNext({ verb: "list" }, { status: 503 });
@@ -391,7 +350,7 @@ describe("a watched list", () => {
     assert.ok(log.text().includes("cannot list resource"));
     cluster.allowAll();
     await clock.step(times.retry.maxMs);
-    await list.synced(none);
+    await settles("the list is there", () => list.ageMs() !== undefined);
     await stop();
   });
 });

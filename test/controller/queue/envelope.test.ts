@@ -2,8 +2,10 @@ import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import * as fc from "fast-check";
 import { describe, it } from "mocha";
+import { sealLine } from "../../../controller/identity/sealed-line.ts";
 import { namedAssignment, open, seal } from "../../../controller/queue/envelope.ts";
 import { aStoredTask, testKeyRing } from "../../support/jetstream.ts";
+import { more } from "../../support/newer-version/with-more.ts";
 
 const ring = testKeyRing(1);
 const task = aStoredTask({ taskId: 9_223_372_036_854_775_807n, backend: "vm", trust: "fork" }, "hunter2");
@@ -89,6 +91,18 @@ describe("the envelope of a task", () => {
       reason: "version 2 is not known",
       assignmentId: task.assignment.id,
     });
+  });
+
+  it("B-04 of a newer version with more in clear is opened without that, and refused when that was changed", () => {
+    const header = { ...JSON.parse(line(sealed())), ...more } as object;
+    const newer = Buffer.from(sealLine(ring, { ...header }, task.compressedTask, randomBytes));
+    assert.deepEqual(open(ring, newer), open(ring, sealed()));
+    const changed = open(
+      ring,
+      withHeader(newer, (fields) => delete fields["later"]),
+    );
+    assert.ok(changed.kind === "invalid");
+    assert.equal(changed.reason, "it was changed after it was sealed");
   });
 
   it("is refused when any byte of it is another one", () => {

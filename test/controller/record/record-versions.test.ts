@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { describe, it } from "mocha";
 import { phaseNames } from "../../../controller/assignment/record.ts";
 import { decodeRecord, encodeRecord } from "../../../controller/record/record-codec.ts";
+import { withMore } from "../../support/newer-version/with-more.ts";
 
 /** Records as this form has them since its beginning; a line is only ever added here. */
 const lines = readFileSync(`${import.meta.dirname}/stored-records.jsonl`, "utf8")
@@ -13,14 +14,6 @@ function read(text: string) {
   const decoded = decodeRecord(Buffer.from(text));
   assert.ok(decoded.ok, decoded.ok ? "" : decoded.reason);
   return decoded;
-}
-
-/** The same with one more field in every object. */
-function withMore(json: unknown): unknown {
-  if (Array.isArray(json)) return json.map(withMore);
-  if (typeof json !== "object" || json === null) return json;
-  const fields = Object.entries(json).map(([key, field]) => [key, withMore(field)]);
-  return { ...Object.fromEntries(fields), later: { by: "a newer version" } };
 }
 
 describe("records over a change of version", () => {

@@ -103,12 +103,13 @@ export function createPools(store: Store, clock: Clock, hooks: PoolHooks, life: 
   const turn = () => {
     for (const { name, works } of pools.values()) {
       if (works === undefined) continue;
+      let free = works.places - placesTaken(name);
       for (const sandbox of store.all().filter(({ pool }) => pool === name)) {
         const { id, isDeleting, isHeld, hasPlace, vm, isFull } = sandbox;
         const isWaiting = vm.kind === "none" && !hasPlace;
         if (isDeleting) {
           if (isHeld && !stopping.has(id) && !heldByHand.has(id)) stop(sandbox, works);
-        } else if (isWaiting && placesTaken(name) < works.places) boot(sandbox, works);
+        } else if (isWaiting && free-- > 0) boot(sandbox, works);
         else if (isWaiting && works.saysFull && !isFull) store.change(id, { isFull: true });
       }
     }

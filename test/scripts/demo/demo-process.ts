@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { createInterface } from "node:readline";
 import { after, afterEach, before } from "mocha";
+import { systemClock } from "../../../controller/platform/clock.ts";
 import { eventually } from "../../support/eventually.ts";
 
 /** The demo as a process of its own, in a folder for temporary files that nobody else has. */
@@ -16,6 +17,8 @@ export type DemoProcess = {
   line(pattern: RegExp): Promise<string>;
   /** To its group, as Ctrl-C does. */
   interrupt(): void;
+  /** The same, or another signal; resolves to its exit code. Fails if that takes longer than it may. */
+  stop(by?: NodeJS.Signals): Promise<number | NodeJS.Signals | null>;
   /** Resolves to its exit code, or to the signal that ended it. */
   readonly ended: Promise<number | NodeJS.Signals | null>;
 };
@@ -23,10 +26,18 @@ export type DemoProcess = {
 export type DemoRuns = {
   readonly folder: string;
   start(args: readonly string[], environment?: NodeJS.ProcessEnv): DemoProcess;
+  /** On a terminal of `terminalColumns`; its lines are what was written there, escape sequences and all. */
+  startOnTerminal(args: readonly string[]): DemoProcess;
   /** Fails if a file is left in the folder, or for long a process that was told of it. */
   assertNothingIsLeft(): Promise<void>;
 };
 
+/** A program of util-linux that runs another one on a terminal, and passes on what that writes. */
+export const terminalTool = "script";
+const terminalColumns = 120;
+
+/** From Ctrl-C to the end of everything. */
+const stopMs = 10_000;
 const program = path.join(import.meta.dirname, "../../../scripts/demo.ts");
 
 /** Registers hooks that make and remove the folder, and end what a failed test left. */
@@ -47,46 +58,62 @@ export function useDemo(): DemoRuns {
     await demo.ended;
   });
   after("remove the folder", () => rm(folder, { recursive: true, force: true }));
+  const run = (command: string, args: readonly string[], environment: NodeJS.ProcessEnv) => {
+    const child = spawn(command, args, {
+      env: { ...environment, TMPDIR: folder },
+      stdio: ["ignore", "pipe", "pipe"],
+      detached: true,
+    });
+    const { pid } = child;
+    assert.ok(pid !== undefined);
+    const lines: string[] = [];
+    const waiting = new Set<() => void>();
+    for (const input of [child.stdout, child.stderr])
+      createInterface({ input }).on("line", (line) => {
+        lines.push(line);
+        for (const look of waiting) look();
+      });
+    const ended = new Promise<number | NodeJS.Signals | null>((resolve) => {
+      child.once("close", (code, killedBy) => {
+        resolve(code ?? killedBy);
+        for (const look of waiting) look();
+      });
+    });
+    const line = (pattern: RegExp) =>
+      new Promise<string>((resolve, reject) => {
+        const look = () => {
+          const found = lines.find((one) => pattern.test(one));
+          if (found !== undefined) resolve(found);
+          else if (child.exitCode === null && child.signalCode === null) return;
+          else reject(new Error(`the demo ended without ${pattern}:\n${lines.join("\n")}`));
+          waiting.delete(look);
+        };
+        waiting.add(look);
+        look();
+      });
+    const interrupt = () => signal(pid, "SIGINT");
+    const stop = async (by: NodeJS.Signals = "SIGINT") => {
+      const asked = systemClock.now();
+      signal(pid, by);
+      const code = await ended;
+      const took = systemClock.now() - asked;
+      assert.ok(took <= stopMs, `it took ${took / 1000} s to end`);
+      return code;
+    };
+    const demo = { lines, line, ended, interrupt, stop };
+    running = { pid, demo };
+    return demo;
+  };
   return {
     get folder() {
       return folder;
     },
-    start: (args, environment = process.env) => {
-      const child = spawn(process.execPath, [program, ...args], {
-        env: { ...environment, TMPDIR: folder },
-        stdio: ["ignore", "pipe", "pipe"],
-        detached: true,
-      });
-      const { pid } = child;
-      assert.ok(pid !== undefined);
-      const lines: string[] = [];
-      const waiting = new Set<() => void>();
-      for (const input of [child.stdout, child.stderr])
-        createInterface({ input }).on("line", (line) => {
-          lines.push(line);
-          for (const look of waiting) look();
-        });
-      const ended = new Promise<number | NodeJS.Signals | null>((resolve) => {
-        child.once("close", (code, killedBy) => {
-          resolve(code ?? killedBy);
-          for (const look of waiting) look();
-        });
-      });
-      const line = (pattern: RegExp) =>
-        new Promise<string>((resolve, reject) => {
-          const look = () => {
-            const found = lines.find((one) => pattern.test(one));
-            if (found !== undefined) resolve(found);
-            else if (child.exitCode === null && child.signalCode === null) return;
-            else reject(new Error(`the demo ended without ${pattern}:\n${lines.join("\n")}`));
-            waiting.delete(look);
-          };
-          waiting.add(look);
-          look();
-        });
-      const demo = { lines, line, ended, interrupt: () => signal(pid, "SIGINT") };
-      running = { pid, demo };
-      return demo;
+    start: (args, environment = process.env) => run(process.execPath, [program, ...args], environment),
+    startOnTerminal: (args) => {
+      const words = [process.execPath, program, ...args].map((word) => `'${word}'`);
+      const command = `stty rows 30 cols ${terminalColumns} && exec ${words.join(" ")}`;
+      const environment = { ...process.env, TERM: "xterm", NO_COLOR: "1" };
+      return run(terminalTool, ["--quiet", "--return", "--command", command, "/dev/null"], environment);
     },
     assertNothingIsLeft: async () => {
       assert.deepEqual(readdirSync(folder), []);

@@ -83,4 +83,14 @@ describe("finding a peer", () => {
     const binary = await tools.script("nats-server", `echo nats-server: v${version}`);
     assert.deepEqual(await prepare(), { name: "nats-server", version, binary, source: "path" });
   });
+
+  it("prefers what the environment names to the pinned version on PATH and in the cache", async () => {
+    const binary = await tools.script("other", "echo nats-server: v9.8.7");
+    assert.deepEqual(await prepare({ NATS_SERVER_BINARY: binary }), {
+      name: "nats-server",
+      version: "9.8.7",
+      binary,
+      source: "environment",
+    });
+  });
 });

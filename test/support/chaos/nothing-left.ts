@@ -5,7 +5,8 @@ import type { JetStreamManager } from "nats";
 import type { Platform } from "../../../scripts/quick-start/platform.ts";
 import { eventually } from "../eventually.ts";
 import { keysLeft } from "../keys-left.ts";
-import { stream, withNats } from "./quick-start-nats.ts";
+import { withNats } from "../with-nats.ts";
+import { stream } from "./quick-start-nats.ts";
 
 /** What a finished job may not leave behind. */
 type Left = {

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { isDeepStrictEqual } from "node:util";
 import { afterEach, beforeEach, describe, it } from "mocha";
 import { createWatchedList } from "../../../controller/kubernetes/watched-list.ts";
 import { systemRandom } from "../../../controller/platform/backoff.ts";
@@ -197,13 +198,18 @@ export function describeCollections(make: () => Promise<KubernetesUnderTest>): v
     });
     const stop = new AbortController();
     const run = list.run(stop.signal).catch(() => undefined);
-    await list.synced(none);
-    assert.deepEqual(named(list.documents() as Document[]), [there.metadata.name]);
+    const shows = (...names: readonly string[]) =>
+      eventually(
+        `it shows ${names.join(" and ")}`,
+        () => isDeepStrictEqual(named(list.documents() as Document[]).toSorted(), names.toSorted()),
+        10_000,
+        20,
+      );
+    await shows(there.metadata.name);
     const added = await labelled("2");
-    await eventually("the new Pod is told", () => list.get(added.metadata.name) !== undefined, 10_000, 20);
+    await shows(there.metadata.name, added.metadata.name);
     await hands.remove(hands.pathOf(there));
-    await list.refresh(none);
-    assert.deepEqual(named(list.documents() as Document[]), [added.metadata.name]);
+    await shows(added.metadata.name);
     stop.abort();
     await run;
   });

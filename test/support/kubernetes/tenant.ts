@@ -7,7 +7,7 @@ import { freePort } from "../../../scripts/peers/free-port.ts";
 import { type RegisteredRunner, registerRunner } from "../../../scripts/peers/gitea-api/register-runner.ts";
 import type { Gitea } from "../../../scripts/peers/start-gitea.ts";
 import { newCapabilityKey, writeSecret } from "../../../scripts/quick-start/secrets.ts";
-import { withNats } from "../chaos/quick-start-nats.ts";
+import { withNats } from "../with-nats.ts";
 import { type ClusterPlatform, facadeName, trustDomain } from "./cluster-platform.ts";
 import { grantRights, type RightsOptions } from "./controller-rights.ts";
 

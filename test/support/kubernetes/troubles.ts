@@ -110,10 +110,8 @@ export async function labelNode(
   key: string,
   value: string,
 ): Promise<void> {
-  const content = { body: { metadata: { labels: { [key]: value } } }, type: "application/merge-patch+json" };
-  const path = `/api/v1/nodes/${kubernetes.nodeName}`;
-  const { status, text } = await kubernetes.api.ask("PATCH", path, soon(), content);
-  if (status !== 200) throw new Error(`labelling the node: ${status} ${text}`);
+  const patch = { metadata: { labels: { [key]: value } } };
+  await kubernetes.api.merge(`/api/v1/nodes/${kubernetes.nodeName}`, patch, soon());
 }
 
 export async function removePod(
@@ -125,7 +123,12 @@ export async function removePod(
 }
 
 export type PodOfJob = {
-  readonly metadata: { readonly name: string; readonly uid: string; readonly labels: Record<string, string> };
+  readonly metadata: {
+    readonly name: string;
+    readonly uid: string;
+    readonly labels: Readonly<Record<string, string>>;
+    readonly annotations: Readonly<Record<string, string>>;
+  };
 };
 
 export async function podsOf(

@@ -1,12 +1,12 @@
 import path from "node:path";
 import { after, afterEach, before } from "mocha";
-import { clusterObstacle } from "../../../scripts/peers/cluster/obstacle.ts";
 import { prepareCluster } from "../../../scripts/peers/cluster/prepare-cluster.ts";
 import { createRepository, type Repository } from "../../../scripts/peers/gitea-api/repository.ts";
 import { createReport } from "../../../scripts/peers/report.ts";
 import type { ServerProcess } from "../../../scripts/peers/server-process.ts";
 import { startController } from "../../../scripts/quick-start/controller-process.ts";
 import { preparePeers } from "../../../scripts/quick-start/prepare-peers.ts";
+import { needCluster } from "../cluster.ts";
 import { type ControllerLines, createControllerLines, telling } from "../controller-lines.ts";
 import { pushRun, pushWorkflow, type PushedRun } from "../push-run.ts";
 import {
@@ -74,12 +74,7 @@ export function useCluster(options: Omit<ClusterPlatformOptions, "peers" | "part
   };
   before("start a cluster, Gitea and NATS", async function () {
     this.timeout(startMs);
-    const obstacle = await clusterObstacle(process.env);
-    if (obstacle !== undefined) {
-      if (process.env["CI"] === "true") throw new Error(obstacle);
-      process.stderr.write(`skipped: ${obstacle}\n`);
-      this.skip();
-    }
+    await needCluster(this);
     const signal = AbortSignal.timeout(startMs);
     const report = createReport();
     const peers = await preparePeers(report, signal);

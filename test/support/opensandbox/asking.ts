@@ -93,8 +93,7 @@ export function describeAsking(make: () => Promise<OpenSandboxUnderTest>): void 
         stranger.delete(id, none),
         stranger.pool(server.pool, none),
       ];
-      for (const work of troubles) {
-        const error = await troubleOf(work);
+      for (const error of await Promise.all(troubles.map((work) => troubleOf(work)))) {
         assert.equal(error.trouble, "unauthorized");
         assert.match(error.message, /\(401 INVALID_API_KEY, request [0-9a-f-]{36}\)$/);
       }

@@ -8,6 +8,7 @@ import {
   serialiseExecutorFile,
 } from "../../../../controller/backends/local/executor-file.ts";
 import { anExecutorMetadata, testTrustDomain } from "../../../support/builders.ts";
+import { more } from "../../../support/newer-version/with-more.ts";
 import { aFile, executor } from "./fake-processes.ts";
 
 describe("executor.json", () => {
@@ -28,6 +29,22 @@ describe("executor.json", () => {
     assert.equal(deadlineOf(read, 60), read.createdAt + 60_000);
   });
 
+  it("is read as a newer controller wrote it, and keeps for that one what only that one knows", () => {
+    const { process } = aFile();
+    const text = JSON.stringify({ ...aFile(), process: { ...process, ...more }, ...more });
+    const read = parseExecutorFile(text);
+    assert.equal(read.process?.pid, process?.pid);
+    assert.deepEqual(metadataOf(executor, read, testTrustDomain), anExecutorMetadata());
+    const written: unknown = JSON.parse(serialiseExecutorFile({ ...read, ended: "it is over" }));
+    assert.deepEqual(written, { ...JSON.parse(text), ended: "it is over" });
+  });
+
+  it("is read without the cause if only a newer controller knows that", () => {
+    const file = { ...aFile({ ended: "it is over" }), cause: "struck_by_lightning" };
+    const { cause, ended } = parseExecutorFile(JSON.stringify(file));
+    assert.deepEqual([cause, ended], [undefined, "it is over"]);
+  });
+
   it("has the earlier of its own deadline and the backend's limit", () => {
     const file = aFile({ deadlineAt: aFile().createdAt + 30_000 });
     assert.equal(deadlineOf(file, 60), file.deadlineAt);
@@ -43,7 +60,6 @@ describe("executor.json", () => {
     ["labels that are no texts", { labels: { a: 1 } }],
     ["a cause that is none", { cause: "bad luck" }],
     ["another version", { version: 2 }],
-    ["a field that is not known", { capability: "x" }],
   ] as const) {
     it(`is refused with ${what}, on one line`, () => {
       const text = JSON.stringify({ ...aFile(), ...change });

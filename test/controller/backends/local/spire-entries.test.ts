@@ -133,4 +133,13 @@ describe("entries of a SPIRE server", () => {
       failed("retryable", /did not answer in JSON/),
     );
   });
+
+  it("have to come in the form that is known", async () => {
+    for (const answer of [{}, { entries: [{ id: 1 }] }, [], "null"]) {
+      const entries = await saying(answer);
+      const unknown = failed("retryable", /^spire-server entry (show|delete) answered in another form/);
+      await assert.rejects(entries.below(entry.parentId, signal), unknown);
+      await assert.rejects(entries.remove("x", signal), unknown);
+    }
+  });
 });

@@ -22,6 +22,8 @@ export type VmWorld = BackendUnderTest & {
   readonly server: FakeOpenSandbox;
   readonly identity: FakeVmIdentity;
   readonly log: RecordingLogger;
+  /** The key that our side has from now on. */
+  setKey(key: string): void;
   /** A further backend over the same server; it looks after its VMs until the world ends. */
   another(overrides?: Partial<VmBackendOptions>): VmBackend;
   /** The sandboxes of an executor of the test's owner, oldest first. */
@@ -57,9 +59,10 @@ export async function makeVmWorld(options: VmWorldOptions = {}): Promise<VmWorld
     ...options.server,
   });
   server.pools.open("ci-vm", options.places ?? 8);
+  let { key } = server;
   const api = createHttpApi({
     url: server.url,
-    key: () => Promise.resolve(server.key),
+    key: () => Promise.resolve(key),
     requestId: randomUUID,
     clock,
   });
@@ -100,6 +103,9 @@ export async function makeVmWorld(options: VmWorldOptions = {}): Promise<VmWorld
     log,
     another,
     sandboxes,
+    setKey: (next) => {
+      key = next;
+    },
     forgetsKilled: true,
     namesPerOwner: true,
     listed: async (name, from = backend) => {

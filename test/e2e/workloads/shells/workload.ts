@@ -16,6 +16,7 @@ export const shells: Workload = {
     );
     assert.deepEqual(output("Sh"), ["sh: not bash"]);
     assert.deepEqual(output("Python").toSorted(), ["python 3 by sh", "to stderr"]);
+    assert.deepEqual(output("Python, called as one wants"), ["1"]);
     assert.deepEqual(output("A program of its own"), ["found on PATH"]);
     assert.deepEqual(output("Node"), ["node 2"]);
   },

@@ -1,0 +1,70 @@
+import { Provider } from "@pulumi/kubernetes";
+import type { Input } from "@pulumi/pulumi";
+import { Controller } from "./controller.ts";
+import { Images } from "./images.ts";
+import { Monitoring } from "./monitoring.ts";
+import { Namespaces } from "./namespaces.ts";
+import { namesOf } from "./names.ts";
+import { NetworkPolicies } from "./network-policies.ts";
+import { Queue } from "./queue.ts";
+import type { SecretName } from "./read-settings.ts";
+import { Registration } from "./registration.ts";
+import { ControllerRights, rightsOf } from "./rights.ts";
+import type { Settings } from "./settings.ts";
+import { VmPool } from "./vm-pool.ts";
+
+/** Everything of a stack. */
+export function platform(settings: Settings, secrets: Readonly<Partial<Record<SecretName, Input<string>>>>) {
+  const names = namesOf(settings);
+  const { spire, vm, pod } = settings;
+  const withPods = settings.components.includes("pod-worker");
+  const withVms = settings.components.includes("vm-worker");
+  const withEntries = withPods || (withVms && vm?.identity === "guest-agent");
+  const provider = new Provider("kubernetes", {
+    context: settings.kubeContext,
+    clusterIdentifier: settings.kubeContext,
+  });
+  const of = { names, provider };
+
+  const namespaces = new Namespaces("namespaces", {
+    ...of,
+    protect: settings.protect,
+    withPods,
+    quota: pod.quota,
+  });
+  const queue = new Queue("queue", { names, settings, password: secrets.natsPassword ?? "" });
+  const images = new Images("images", { images: settings.images });
+  const rights = new ControllerRights(
+    "rights",
+    { ...of, rights: rightsOf({ withPods, withEntries }) },
+    { dependsOn: namespaces },
+  );
+  const registration = new Registration("registration", {
+    ...of,
+    spire,
+    policy:
+      withPods && spire.agentId !== undefined
+        ? {
+            name: names.controller,
+            controller: { namespace: names.namespace, serviceAccount: names.controller },
+            owner: settings.gitea.runnerUuid,
+            trustDomain: spire.trustDomain,
+            className: spire.className,
+            agentId: spire.agentId,
+            cluster: spire.cluster,
+            executorUid: 2000,
+          }
+        : undefined,
+  });
+  if (settings.network.policies)
+    new NetworkPolicies("network", { ...of, network: settings.network, withPods }, { dependsOn: namespaces });
+  if (withVms && vm !== undefined && names.pool !== undefined)
+    new VmPool("vm-pool", { pool: names.pool, provider, vm, image: images.runner });
+  const controller = new Controller(
+    "controller",
+    { ...of, settings, secrets, images },
+    { dependsOn: [namespaces, queue, rights, registration] },
+  );
+  if (settings.monitoring) new Monitoring("monitoring", of, { dependsOn: controller });
+  return { names, images };
+}

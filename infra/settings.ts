@@ -1,0 +1,162 @@
+import { z } from "zod";
+import * as field from "./setting-fields.ts";
+
+const gitea = z.strictObject({
+  url: field.httpUrl.describe("where Gitea is, as controller and executors reach it"),
+  runnerUuid: z
+    .uuid("it is no UUID, as Gitea gives it with the runner's token")
+    .describe("the one registration, made once by an operator"),
+  endlessSeconds: z.int().positive().default(10_800).describe("Gitea's `ENDLESS_TASK_TIMEOUT`"),
+});
+
+const nats = z.strictObject({
+  url: field.natsUrl.describe("the NATS server, as the controller reaches it"),
+  provisionUrl: field.natsUrl.optional().describe("the same as whoever runs Pulumi reaches it"),
+  user: field.word.describe("its user, who needs the JetStream API; the password is `natsPassword`"),
+  ca: z
+    .string()
+    .startsWith("-----BEGIN CERTIFICATE-----", "it is no certificate in PEM")
+    .optional()
+    .describe("trust this authority only, and insist on TLS"),
+  replicas: z.int().min(1).max(5).default(1).describe("of streams and buckets, in a cluster of servers"),
+  adopt: z.boolean().default(false).describe("take over streams that are there already"),
+});
+
+const spire = z.strictObject({
+  trustDomain: field.trustDomain.describe("of all SPIFFE IDs"),
+  cluster: field.word.default("homelab").describe("the cluster's name towards SPIRE"),
+  className: field.word
+    .default("spire-mgmt-spire")
+    .describe("of the spire-controller-manager that makes our entries"),
+  agentId: z
+    .string()
+    .startsWith("spiffe://", "it is no SPIFFE ID")
+    .optional()
+    .describe("the agents' SPIFFE ID, in it `{cluster}` and `{nodeUid}`; needed for Pods"),
+  serverApi: field.hostAndPort
+    .optional()
+    .describe("SPIRE server's API; needed for the identity `guest-agent` of VMs"),
+});
+
+const pod = z.strictObject({
+  capacity: field.capacity.default(4).describe("executors at once"),
+  backlog: field.capacity
+    .optional()
+    .describe("jobs that may wait for one of these; as many as there are executors"),
+  timeoutSeconds: field.timeout.describe("the longest life of an executor"),
+  allowForks: z
+    .boolean()
+    .default(false)
+    .describe("let code from forks into Pods, where it is root on the node"),
+  nodeSelector: field.labels.describe("where executors run"),
+  tolerations: field.tolerations.describe("and what they put up with there"),
+  resources: field.resources.describe("their requests and limits"),
+  runtimeClass: field.objectName.optional().describe("of executors; the node's agent has to see into it"),
+  quota: z
+    .record(z.string(), z.string())
+    .optional()
+    .describe('of their namespace, as in `{"requests.memory":"64Gi"}`'),
+  pullSecrets: z
+    .array(field.objectName)
+    .default([])
+    .describe("in the executors' namespace, made by whoever owns the registry"),
+});
+
+const pool = z.strictObject({
+  runtimeClass: field.objectName.default("kata-clh-runtime-rs").describe("that starts a Pod as a microVM"),
+  warm: z.int().min(0).default(1).describe("VMs that wait for a job"),
+  nodeSelector: field.labels.describe("where VMs run"),
+  tolerations: field.tolerations.describe("as for Pods"),
+  resources: field.resources.describe("of each VM"),
+});
+
+const vm = z.strictObject({
+  label: z.enum(["vm", "vm-dev"], "it is neither vm nor vm-dev").default("vm").describe("what jobs ask for"),
+  capacity: field.capacity.default(1).describe("VMs with a job at once"),
+  backlog: field.capacity.optional().describe("as for Pods"),
+  timeoutSeconds: field.timeout.describe("as for Pods"),
+  identity: z
+    .enum(["template", "guest-agent"])
+    .default("template")
+    .describe("how a VM comes to its identity"),
+  api: field.httpUrl.describe("the OpenSandbox server; its key is `openSandboxApiKey`"),
+  poolNamespace: field.objectName.describe("where that server keeps its pools"),
+  pool: pool.prefault({}),
+});
+
+const image = z.strictObject({
+  repository: field.repository.describe("its name in the registry"),
+  digest: z
+    .string()
+    .regex(/^sha256:[0-9a-f]{64}$/, "it is no digest, as in sha256:…")
+    .optional()
+    .describe("what the publish workflow made; needed with `published`"),
+});
+
+const images = z.strictObject({
+  source: z.enum(["build", "published"]).describe("build here, or take what the publish workflows made"),
+  pushRegistry: field.registry
+    .optional()
+    .describe("where to push what is built; `pullRegistry` unless given"),
+  pullRegistry: field.registry.describe("where the cluster pulls from"),
+  builder: field.word.optional().describe("of `docker buildx`, for `build`"),
+  controller: image.prefault({ repository: "gitea-dynamic-runner/controller" }),
+  runner: image.prefault({ repository: "gitea-dynamic-runner/runner" }),
+});
+
+const destination = z.strictObject({
+  cidr: z.cidrv4(),
+  ports: z.array(z.int().min(1).max(65_535)).min(1),
+});
+
+const network = z.strictObject({
+  policies: z.boolean().default(true).describe("restrict whom executors and controller may call"),
+  internal: z
+    .array(z.cidrv4())
+    .default(["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16", "100.64.0.0/10"])
+    .describe("what executors may not reach: the cluster, its nodes, their metadata"),
+  allowed: z
+    .array(destination)
+    .default([])
+    .describe("and what of it they may, such as Gitea and registries in the cluster's own networks"),
+  controller: z
+    .array(destination)
+    .optional()
+    .describe(
+      "whom the controller may call besides DNS: NATS, Gitea, the API server, SPIRE; anybody unless given",
+    ),
+});
+
+/** Everything that a stack can choose, secrets apart. The README's table is made of the descriptions. */
+export const settingsSchema = z.strictObject({
+  suffix: z
+    .string()
+    .regex(/^[a-z][a-z0-9]{0,15}$/, "it is no word of at most 16 lower-case letters and digits")
+    .optional()
+    .describe("sets names of streams, subjects, namespaces and the pool apart from another stack's"),
+  protect: z.boolean().default(false).describe("keep Pulumi from removing the streams and namespaces"),
+  kubeContext: field.word.describe("which cluster of the KUBECONFIG"),
+  components: z
+    .array(z.enum(["scheduler", "pod-worker", "vm-worker"]))
+    .default(["scheduler", "pod-worker", "vm-worker"])
+    .describe("what the controller does"),
+  gitea,
+  nats,
+  spire,
+  pod: pod.prefault({}),
+  vm: vm.optional().describe("needed with `vm-worker`"),
+  images,
+  network: network.prefault({}),
+  controller: z
+    .strictObject({
+      replicas: z.int().min(1).default(2).describe("of which one leads"),
+      nodeSelector: field.labels.describe("where it runs; never where executors do"),
+      tolerations: field.tolerations.describe("as for Pods"),
+      resources: field.resources.describe("its requests and limits"),
+      logLevel: z.enum(["debug", "info", "warn", "error"]).default("info").describe("JSON lines on stderr"),
+    })
+    .prefault({}),
+  monitoring: z.boolean().default(false).describe("a PodMonitor, where the Prometheus operator is"),
+});
+
+export type Settings = z.infer<typeof settingsSchema>;
