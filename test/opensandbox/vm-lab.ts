@@ -20,6 +20,8 @@ export type VmLabWorld = BackendUnderTest & {
   readonly pool: PoolController;
   readonly identity: FakeVmIdentity;
   readonly log: RecordingLogger;
+  /** How many VMs the pool has ever given. */
+  given(): number;
   another(overrides?: Partial<VmBackendOptions>): VmBackend;
   /** The sandboxes of an executor of the test's owner, as the cluster has them. */
   sandboxes(name: string): Promise<readonly BatchSandbox[]>;
@@ -35,28 +37,38 @@ export function labVmTimes({ server }: OpenSandboxLab): VmTimes {
   return { ...shortVmTimes, pollMs: 100, idleMs: 200, lagMs: 1_000, createWindowMs, goneMs: 20_000 };
 }
 
+export type VmLabOptions = {
+  readonly times?: Partial<VmTimes>;
+  /** How the backend comes to the server; straight unless given. */
+  readonly url?: URL;
+  /** The key of each call; the right one unless given. */
+  readonly key?: () => string;
+  readonly capacity?: number;
+};
+
 /** A backend over a real server, with a pool of its own. It leaves no sandbox there. */
-export async function makeVmLab(lab: OpenSandboxLab, times: Partial<VmTimes> = {}): Promise<VmLabWorld> {
+export async function makeVmLab(lab: OpenSandboxLab, options: VmLabOptions = {}): Promise<VmLabWorld> {
   // Node's timers hold no more than 24 days; a test's executors may live longer.
   const clock: Clock = {
     now: () => systemClock.now(),
     sleep: (ms, abort) => systemClock.sleep(Math.min(ms, 2 ** 31 - 1), abort),
   };
-  const { url, key } = lab.server;
-  const pool = await lab.pool({ pool: newName("vm"), capacity: places, host: createIdleVms() });
-  const api = createHttpApi({ url, key: () => Promise.resolve(key), requestId: randomUUID, clock });
+  const { url = lab.server.url, key = () => lab.server.key, capacity = places } = options;
+  const vms = createIdleVms();
+  const pool = await lab.pool({ pool: newName("vm"), capacity, host: vms });
+  const api = createHttpApi({ url, key: () => Promise.resolve(key()), requestId: randomUUID, clock });
   const log = createRecordingLogger();
   const identity = createFakeVmIdentity();
   const over = new AbortController();
   const runs: Promise<unknown>[] = [];
-  const another = (overrides: Partial<VmBackendOptions> = {}) => {
+  const another: VmLabWorld["another"] = (overrides = {}) => {
     const backend = createVmBackend({
       api,
       identity,
       owner,
       trustDomain: testTrustDomain,
       pool: pool.pool,
-      times: { ...labVmTimes(lab), ...times },
+      times: { ...labVmTimes(lab), ...options.times },
       clock,
       random: Math.random,
       log,
@@ -80,6 +92,7 @@ export async function makeVmLab(lab: OpenSandboxLab, times: Partial<VmTimes> = {
     identity,
     log,
     another,
+    given: () => vms.tasks.size,
     sandboxes,
     forgetsKilled: true,
     namesPerOwner: true,

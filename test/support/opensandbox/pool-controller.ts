@@ -37,6 +37,8 @@ export type PoolController = AsyncDisposable & {
   setCapacity(capacity: number): Promise<void>;
   /** For sandboxes that get their place from now on. */
   setInjection(injection: Injection): void;
+  /** While true nobody gets a place, and nobody is told why. */
+  holdPlaces(isHeld: boolean): void;
   /** The next sandbox's VM fails before it is ready, with that message. */
   failNext(message: string): void;
   /** While true no deletion ends, and no VM of a deleted sandbox. */
@@ -74,7 +76,7 @@ export async function startPoolController(
   let { capacity } = options;
   let injection: Injection = "once";
   let failure: string | undefined;
-  let isHeld = false;
+  const isHeld = { places: false, deletions: false };
   let written = "";
   let wake = Promise.withResolvers<void>();
   const look = () => wake.resolve();
@@ -139,10 +141,11 @@ export async function startPoolController(
   const handle = async (sandbox: BatchSandbox, abort: AbortSignal): Promise<void> => {
     const { id, isDeleted, expiresAt = Infinity } = sandbox;
     if (isDeleted) {
-      if (!isHeld) await release(id, abort);
+      if (!isHeld.deletions) await release(id, abort);
       return;
     }
     if (expiresAt <= clock.now()) return await resources.remove(id, abort);
+    if (isHeld.places && !places.has(id)) return;
     const place = places.get(id) ?? takePlace(id);
     if (place !== undefined) return await advance(sandbox, place, abort);
     if (waiting.has(id)) return;
@@ -197,7 +200,6 @@ export async function startPoolController(
   await tellPool(signal);
   const stopListening = list.onChange(look);
   const listing = list.run(over.signal).catch(() => undefined);
-  await list.synced(signal);
   const passing = passes(over.signal);
   return {
     pool,
@@ -214,8 +216,12 @@ export async function startPoolController(
     failNext: (message) => {
       failure = message;
     },
+    holdPlaces: (next) => {
+      isHeld.places = next;
+      look();
+    },
     holdDeletions: (next) => {
-      isHeld = next;
+      isHeld.deletions = next;
       look();
     },
     [Symbol.asyncDispose]: async () => {

@@ -6,6 +6,8 @@ import type { Places } from "./under-test.ts";
 /** What a pool holds on to the sandboxes by that have a VM, and what their tasks do. */
 export const allocationFinalizer = "pool.sandbox.opensandbox.io/pool-allocation";
 export const taskFinalizer = "batch-sandbox.sandbox.opensandbox.io/task-cleanup";
+const idLabel = "opensandbox.io/id";
+const apiVersion = `${sandboxGroup}/${sandboxVersion}`;
 const endpoints = `${sandboxGroup}/endpoints`;
 const allocation = `${sandboxGroup}/alloc-status`;
 
@@ -94,6 +96,13 @@ export type SandboxResources = {
   readonly path: string;
   list(signal: AbortSignal): Promise<readonly BatchSandbox[]>;
   get(id: string, signal: AbortSignal): Promise<BatchSandbox | undefined>;
+  /** Stores one past the server, as it would; resolves with its id. Nobody asks for a VM of it. */
+  make(
+    id: string,
+    pool: string,
+    labels: Readonly<Record<string, string>>,
+    signal: AbortSignal,
+  ): Promise<string>;
   /** The sandbox holds that VM, or none any more. */
   allocate(id: string, vm: AllocatedVm | null, signal: AbortSignal): Promise<void>;
   setStatus(id: string, status: SandboxStatus, signal: AbortSignal): Promise<void>;
@@ -109,7 +118,7 @@ export type SandboxResources = {
 const list = z.object({ items: z.array(z.unknown()) });
 
 export function createSandboxResources(api: ClusterApi, namespace: string): SandboxResources {
-  const root = `/apis/${sandboxGroup}/${sandboxVersion}/namespaces/${namespace}`;
+  const root = `/apis/${apiVersion}/namespaces/${namespace}`;
   const path = `${root}/batchsandboxes`;
   const pools = `${root}/pools`;
   const patch = async (target: string, body: object, signal: AbortSignal) => {
@@ -125,6 +134,12 @@ export function createSandboxResources(api: ClusterApi, namespace: string): Sand
       if (status === 404) return undefined;
       if (status !== 200) throw new Error(`GET ${path}/${id}: ${status} ${text.slice(0, 500)}`);
       return readBatchSandbox(JSON.parse(text));
+    },
+    make: async (id, pool, labels, signal) => {
+      const metadata = { name: id, namespace, labels: { ...labels, [idLabel]: id } };
+      const sandbox = { apiVersion, kind: "BatchSandbox", metadata, spec: { replicas: 1, poolRef: pool } };
+      await api.create(path, sandbox, signal);
+      return id;
     },
     allocate: async (id, vm, signal) => {
       const annotations = {
@@ -145,7 +160,7 @@ export function createSandboxResources(api: ClusterApi, namespace: string): Sand
     setPool: async (name, most, places, signal) => {
       const capacitySpec = { bufferMin: 0, bufferMax: most, poolMin: 0, poolMax: most };
       const pool = {
-        apiVersion: `${sandboxGroup}/${sandboxVersion}`,
+        apiVersion,
         kind: "Pool",
         metadata: { name },
         spec: { template: { spec: { containers: [] } }, capacitySpec },
