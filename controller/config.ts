@@ -76,7 +76,7 @@ function arrange(variables: Variables) {
         },
   );
   const local = localConfig(variables);
-  const { OPENSANDBOX_API: api, OPENSANDBOX_API_KEY_FILE: apiKey } = variables;
+  const { OPENSANDBOX_API: api, OPENSANDBOX_API_KEY_FILE: apiKeyFile } = variables;
   return {
     gitea: {
       url: variables.GITEA_URL,
@@ -102,8 +102,11 @@ function arrange(variables: Variables) {
     backends,
     vmLabel: variables.VM_RUNNER_LABEL,
     allowForksOnPods: variables.POD_ALLOW_FORKS,
-    /** Set if and only if the vm worker is selected and runs there. */
-    openSandbox: api === undefined || apiKey === undefined ? undefined : { api, apiKey },
+    /** Set if and only if the vm worker is selected and runs there. The file is read anew for each call. */
+    openSandbox:
+      api === undefined || apiKeyFile === undefined
+        ? undefined
+        : { api, apiKeyFile, pool: variables.OPENSANDBOX_POOL },
     /** Set if and only if the vm worker is selected and runs there. */
     vmIdentity: vmIdentityConfig(variables),
     local,

@@ -104,6 +104,7 @@ export async function runController(
     random,
     log: log.child({ component: "backend" }),
   });
+  for (const backend of backends) stack.defer(() => backend.close?.());
 
   if (kubernetes !== undefined) {
     progress.waitsFor = "the API server";

@@ -30,6 +30,8 @@ export type CoreBackend = {
    * anew each time.
    */
   readonly viewAgeMs?: () => number | undefined;
+  /** Closes its connections, once nothing is asked of it any more. Absent for a backend that has none of its own. */
+  readonly close?: () => void;
 };
 
 /** All that the core has of the world. */

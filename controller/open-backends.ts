@@ -1,24 +1,32 @@
+import { randomUUID } from "node:crypto";
+import { readFile } from "node:fs/promises";
 import path from "node:path";
 import type { Backend } from "./backends/backend.ts";
 import { createLocalBackend } from "./backends/local/local-backend.ts";
 import { stageProgram } from "./backends/local/stage-program.ts";
 import { createPodBackend } from "./backends/pod/pod-backend.ts";
+import { createVmBackend } from "./backends/vm/vm-backend.ts";
 import { ConfigError, type BackendConfig, type Config } from "./config.ts";
 import type { CoreBackend } from "./core-ports.ts";
 import type { KubernetesApi } from "./kubernetes/kubernetes-api.ts";
+import { createHttpApi } from "./opensandbox/http-api.ts";
+import { openVmIdentity } from "./open-vm-identity.ts";
 import type { Random } from "./platform/backoff.ts";
 import type { Clock } from "./platform/clock.ts";
 import type { Logger } from "./platform/logger.ts";
+import type { SvidSource } from "./spiffe/x509-source.ts";
 
 type Dependencies = {
-  /** The cluster in which Pods are made; absent where none are. */
+  /** The cluster in which Pods are made, and entries for VMs; absent where none are. */
   readonly kubernetes?: KubernetesApi;
+  /** Our own SVID, which comes later. */
+  readonly source: SvidSource;
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Logger;
 };
 
-type Opened = Pick<CoreBackend, "backend" | "run" | "viewAgeMs">;
+type Opened = Pick<CoreBackend, "backend" | "run" | "viewAgeMs" | "close">;
 
 /** The backends that the configuration selects, ready to be listed. Throws ConfigError for what is not there. */
 export async function openBackends(
@@ -45,7 +53,7 @@ async function openBackend(
     case "kubernetes":
       return openPods(config, dependencies);
     case "opensandbox":
-      throw new ConfigError([`${wanted.kind.toUpperCase()}_BACKEND: opensandbox does not exist yet`]);
+      return openVms(config, dependencies);
     default:
       return wanted.runsOn satisfies never;
   }
@@ -66,6 +74,33 @@ function openPods(config: Config, { kubernetes, ...platform }: Dependencies): Op
     ...platform,
   });
   return { ...looksItself(backend), viewAgeMs: () => backend.viewAgeMs() };
+}
+
+function openVms(config: Config, dependencies: Dependencies): Opened {
+  if (config.openSandbox === undefined)
+    throw new ConfigError(["VM_BACKEND: there is no OpenSandbox server to make VMs"]);
+  const { api: url, apiKeyFile, pool } = config.openSandbox;
+  const { clock, random, log } = dependencies;
+  const api = createHttpApi({
+    url: new URL(url),
+    key: async (signal) => (await readFile(apiKeyFile, { encoding: "utf8", signal })).trim(),
+    requestId: randomUUID,
+    clock,
+  });
+  const backend = createVmBackend({
+    api,
+    identity: openVmIdentity(config, dependencies),
+    owner: config.gitea.uuid,
+    trustDomain: config.trustDomain,
+    pool,
+    clock,
+    random,
+    log,
+  });
+  const close = () => {
+    api.close();
+  };
+  return { ...looksItself(backend), viewAgeMs: () => backend.viewAgeMs(), close };
 }
 
 async function openLocal(

@@ -62,12 +62,12 @@ function silence(ms = 0): string | undefined {
   return `its executors could not be listed for ${Math.round(ms / 1000)} s`;
 }
 
-/** A watch of Kubernetes hears something each minute, be it a bookmark. */
+/** A watch of Kubernetes hears something each minute, be it a bookmark; VMs are listed more often. */
 const staleMs = 120_000;
 
 function stale(ms = 0): string | undefined {
   if (ms < staleMs) return undefined;
-  return `it has heard of no changes for ${Math.round(ms / 1000)} s: is the API server there, and may we watch?`;
+  return `it has heard of no changes for ${Math.round(ms / 1000)} s: is its API there, and may we read it?`;
 }
 
 function leftOver(lingering: number, invalid: number): string | undefined {

@@ -84,7 +84,12 @@ describe("the README's table of the configuration", () => {
   });
 
   it("has no default for what is required, if only for one backend, and something for all else", () => {
-    const asked = [{}, { POD_BACKEND: "local" }, { POD_BACKEND: "local", LOCAL_IDENTITY: "spire" }];
+    const asked = [
+      {},
+      { POD_BACKEND: "local" },
+      { POD_BACKEND: "local", LOCAL_IDENTITY: "spire" },
+      { VM_IDENTITY: "guest-agent" },
+    ];
     // With `local` it has one.
     const needed = new Set(asked.flatMap(required).filter((name) => name !== "HOSTNAME"));
     const bare = [...table].filter(([, otherwise]) => otherwise === "").map(([name]) => name);

@@ -305,7 +305,8 @@ describe("the configuration", () => {
     assert.equal(nats.password, "the-nats-password");
     assert.deepEqual(openSandbox, {
       api: "http://opensandbox.example.org",
-      apiKey: "the-opensandbox-key",
+      apiKeyFile: "/secrets/opensandbox",
+      pool: "ci-vm",
     });
   });
 

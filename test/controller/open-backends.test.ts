@@ -1,9 +1,15 @@
 import assert from "node:assert/strict";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
 import { describe, it } from "mocha";
 import { ConfigError, readConfig } from "../../controller/config.ts";
+import { createLateSource } from "../../controller/late-source.ts";
 import { openBackends } from "../../controller/open-backends.ts";
+import { systemClock } from "../../controller/platform/clock.ts";
 import { createFakeClock } from "../fakes/fake-clock.ts";
 import { createFakeKubernetes } from "../fakes/fake-kubernetes.ts";
+import { startFakeOpenSandbox } from "../fakes/opensandbox/fake-opensandbox.ts";
 import { createRecordingLogger } from "../fakes/recording-logger.ts";
 import { anExecutorRequest } from "../support/backend-contract.ts";
 import { anExecutorMetadata } from "../support/builders.ts";
@@ -36,11 +42,12 @@ const environment = {
   POD_PATCH_FILE: "/patch",
   SPIRE_AGENT_ID: "spiffe://example.org/agent/{nodeUid}",
 };
-const config = readConfig(environment, (path) => files[path] ?? "");
+const config = readConfig(environment, (name) => files[name] ?? "");
 
 describe("the backends that a configuration selects", () => {
   const clock = createFakeClock();
-  const platform = { clock, random: () => 0.5, log: createRecordingLogger() };
+  const source = createLateSource();
+  const platform = { source, clock, random: () => 0.5, log: createRecordingLogger() };
 
   it("make Pods in the cluster that they are given, as they are configured", async () => {
     const cluster = createFakeKubernetes(clock);
@@ -59,5 +66,44 @@ describe("the backends that a configuration selects", () => {
       assert.match(error.message, /POD_BACKEND: there is no cluster to make Pods in/);
       return true;
     });
+  });
+
+  it("make VMs in the pool that is named, with the key that its file holds at each call", async () => {
+    const folder = await mkdtemp(path.join(tmpdir(), "open-backends-"));
+    const key = path.join(folder, "key");
+    // Time stands still, so that no sandbox's time is over before the test is.
+    await using server = await startFakeOpenSandbox({ clock, key: "the-key", lifeSeconds: 10_000_000_000 });
+    try {
+      server.pools.open("ci-vm-dev", 1);
+      await writeFile(key, "another-key\n");
+      const forVms = {
+        COMPONENTS: "scheduler,vm-worker",
+        OPENSANDBOX_API: String(server.url),
+        OPENSANDBOX_API_KEY_FILE: key,
+        OPENSANDBOX_POOL: "ci-vm-dev",
+      };
+      const [vms, ...others] = await openBackends(
+        readConfig({ ...environment, ...forVms }, (name) => files[name] ?? "any"),
+        { ...platform, clock: systemClock },
+      );
+      assert.deepEqual([vms?.backend.kind, others], ["vm", []]);
+      assert.equal(vms?.viewAgeMs?.(), undefined);
+      await assert.rejects(vms!.backend.list(signal), /listing VMs/);
+      await writeFile(key, "the-key\n");
+      assert.deepEqual(await vms?.backend.list(signal), { executors: [], invalid: [] });
+      const executor = await vms?.backend.create(anExecutorRequest("vm"), signal);
+      const [sandbox, ...more] = server.sandboxes();
+      assert.deepEqual([sandbox?.pool, more], ["ci-vm-dev", []]);
+      assert.equal(executor?.state.phase, "running");
+      assert.match(sandbox?.environment["SPIFFE_ENDPOINT_SOCKET"] ?? "", /^unix:/);
+      vms?.close?.();
+    } finally {
+      await rm(folder, { recursive: true });
+    }
+  });
+
+  it("are refused where there is no server for VMs", async () => {
+    const wanted = { ...config.backends[0]!, kind: "vm", runsOn: "opensandbox" } as const;
+    await assert.rejects(openBackends({ ...config, backends: [wanted] }, platform), /no OpenSandbox server/);
   });
 });

@@ -7,7 +7,7 @@ import { BackendError, type Executor, type ExecutorRequest } from "../backend.ts
 import type { KnownSandbox } from "./known-sandboxes.ts";
 import { asWanted, sandboxMetadata } from "./sandbox-executor.ts";
 import type { VmWorld } from "./vm-world.ts";
-import { createFailure } from "./vm-errors.ts";
+import { createFailure } from "./create-failure.ts";
 import { removeSandbox } from "./remove-sandbox.ts";
 import { searchVm } from "./search-vm.ts";
 

@@ -5,6 +5,7 @@ import { createKeyedQueue } from "../../platform/keyed-queue.ts";
 import { abortable } from "../../platform/signal.ts";
 import { runTasks } from "../../platform/task-group.ts";
 import { createWakeup } from "../../platform/wakeup.ts";
+import { asBackend } from "../as-backend.ts";
 import type { Backend } from "../backend.ts";
 import { createAskedFor } from "./asked-for.ts";
 import { bindVm } from "./bind-vm.ts";
@@ -18,7 +19,6 @@ import { loudApi } from "./loud-api.ts";
 import { markTerminal } from "./mark-terminal.ts";
 import { createPoolPlaces } from "./pool-places.ts";
 import { createSandboxReader } from "./read-sandboxes.ts";
-import { asBackend } from "./vm-errors.ts";
 import { defaultVmTimes, type VmBackendOptions } from "./vm-options.ts";
 import type { VmWorld } from "./vm-world.ts";
 

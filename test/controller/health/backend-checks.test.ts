@@ -39,7 +39,7 @@ describe("health of a backend", () => {
     [
       "a watch that hears nothing",
       { viewAgeMs: 121_000 },
-      "pod view: it has heard of no changes for 121 s: is the API server there, and may we watch?",
+      "pod view: it has heard of no changes for 121 s: is its API there, and may we read it?",
     ],
     ["no list for a minute", { silentMs: 61_000 }, "pod backend: its executors could not be listed for 61 s"],
     [

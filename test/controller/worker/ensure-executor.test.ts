@@ -45,7 +45,7 @@ describe("ensuring an executor", () => {
   const alive = ({ backend }: LaneUnderTest) =>
     [...backend.world.stored].filter(([, { state }]) => state.phase !== "ended").map(([name]) => name);
   /** What each create was told of the ones before it. */
-  const asked = ({ backend }: LaneUnderTest) =>
+  const toldBefore = ({ backend }: LaneUnderTest) =>
     backend.calls.filter(({ method }) => method === "create").map(({ mayBeUnderWay }) => mayBeUnderWay);
   const ending = (one: LaneUnderTest): PhaseOf<"ending"> => {
     const { phase } = one.record(assignment);
@@ -215,7 +215,7 @@ describe("ensuring an executor", () => {
     assert.equal(one.backend.world.stored.size, 1);
     assert.equal(one.record(assignment).attempts.burnt, 0);
     assert.equal(new Set(one.backend.called("create")).size, 1, "it has the same name each time");
-    const [first, ...again] = asked(one);
+    const [first, ...again] = toldBefore(one);
     assert.equal(first, undefined);
     assert.deepEqual([...new Set(again)], [true], "the backend hears that it was asked for before");
   });
@@ -539,7 +539,7 @@ describe("ensuring an executor", () => {
     await one.clock.step(0);
     assert.deepEqual(alive(one), [name]);
     assert.equal(one.phase(), "starting 1");
-    assert.deepEqual([asked(earlier), asked(one)], [[undefined], [true]]);
+    assert.deepEqual([toldBefore(earlier), toldBefore(one)], [[undefined], [true]]);
   });
 
   describe("of a backend that keeps failing", () => {

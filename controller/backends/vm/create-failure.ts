@@ -1,18 +1,6 @@
 import { describeError } from "../../platform/errors.ts";
-import { isAbortOf } from "../../platform/signal.ts";
 import { OpenSandboxError } from "../../opensandbox/opensandbox-api.ts";
 import { BackendError } from "../backend.ts";
-
-/** One call of the contract: what fails in it rejects as BackendError, or with the signal's reason. */
-export async function asBackend<T>(doing: string, work: () => Promise<T>, signal: AbortSignal): Promise<T> {
-  signal.throwIfAborted();
-  try {
-    return await work();
-  } catch (error) {
-    if (isAbortOf(signal, error) || error instanceof BackendError) throw error;
-    throw new BackendError("retryable", doing, { cause: error });
-  }
-}
 
 /** A create that came to nothing. `nothingMade`: that is sure, so that it may be asked for again. */
 export type CreateFailure = { readonly nothingMade: boolean; readonly error: BackendError };
