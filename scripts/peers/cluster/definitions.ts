@@ -1,8 +1,15 @@
+import { z } from "zod";
 import type { ClusterApi, KubernetesObject } from "./api.ts";
 import { untilTrue } from "./component.ts";
 import { hasCondition } from "./conditions.ts";
 
 const collection = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+const definitionSpec = z.object({
+  group: z.string(),
+  names: z.object({ plural: z.string() }),
+  versions: z.array(z.object({ name: z.string(), served: z.boolean() })),
+});
 
 /** Makes custom resources known, and waits until they can be used. */
 export async function establishDefinitions(
@@ -19,4 +26,14 @@ export async function establishDefinitions(
     return true;
   };
   await untilTrue(established, signal);
+  // Established says that they are served; for a moment longer each answer may be that their storage begins.
+  const listed = async (abort: AbortSignal) => {
+    for (const { spec } of definitions) {
+      const { group, names, versions } = definitionSpec.parse(spec);
+      for (const { name } of versions.filter(({ served }) => served))
+        await api.read(`/apis/${group}/${name}/${names.plural}?limit=1`, abort);
+    }
+    return true;
+  };
+  await untilTrue(listed, signal);
 }

@@ -3,13 +3,8 @@ import { createWatchedList, defaultWatchedListTimes } from "../../../controller/
 import type { Clock } from "../../../controller/platform/clock.ts";
 import { describeError } from "../../../controller/platform/errors.ts";
 import type { Logger } from "../../../controller/platform/logger.ts";
-import {
-  allocationFinalizer,
-  type BatchSandbox,
-  readBatchSandbox,
-  type SandboxResources,
-  taskFinalizer,
-} from "./sandbox-resources.ts";
+import { advancePlace, newPlace, type Place } from "./pool-place.ts";
+import { type BatchSandbox, readBatchSandbox, type SandboxResources } from "./sandbox-resources.ts";
 import type { PlayedVm, VmHost } from "./vm-host.ts";
 
 /** How often the task reaches a VM: at least once is all that OpenSandbox promises, and without its executor never. */
@@ -45,16 +40,6 @@ export type PoolController = AsyncDisposable & {
   holdDeletions(isHeld: boolean): void;
 };
 
-/** A place of the pool, and how far its sandbox has come. */
-type Place = {
-  readonly injections: number;
-  readonly failure: string | undefined;
-  vm: PlayedVm | undefined;
-  isGiven: boolean;
-  injected: number;
-  isEndTold: boolean;
-};
-
 const lookMs = 250;
 const counts: Readonly<Record<Injection, number>> = { never: 0, once: 1, twice: 2 };
 const watchTimes = { ...defaultWatchedListTimes, retry: { firstMs: 100, maxMs: 1_000 } };
@@ -80,6 +65,7 @@ export async function startPoolController(
   let written = "";
   let wake = Promise.withResolvers<void>();
   const look = () => wake.resolve();
+  const world = { pool, resources, host, log, look };
 
   const tellPool = async (abort: AbortSignal) => {
     const allocated = places.size;
@@ -94,26 +80,6 @@ export async function startPoolController(
     written = said;
   };
 
-  const advance = async ({ id, task }: BatchSandbox, place: Place, abort: AbortSignal) => {
-    if (!place.isGiven) {
-      await resources.setFinalizers(id, [allocationFinalizer, taskFinalizer], abort);
-      place.vm ??= await host.start(`${pool}-${id.slice(0, 8)}`, look, abort);
-      await resources.allocate(id, { pool, name: place.vm.name, ip: place.vm.ip }, abort);
-      const condition = place.failure === undefined ? {} : { condition: podFailed(place.failure) };
-      const [phase, ready] =
-        place.failure === undefined ? (["Succeed", 1] as const) : (["Failed", 0] as const);
-      await resources.setStatus(id, { phase, allocated: 1, ready, ...condition }, abort);
-      place.isGiven = true;
-      log.info({ sandbox: id, phase }, "a sandbox has a vm");
-    }
-    if (place.vm === undefined || place.failure !== undefined) return;
-    for (; place.injected < place.injections; place.injected++) if (task) await place.vm.run(task);
-    if (!place.vm.hasEnded() || place.isEndTold) return;
-    await resources.setStatus(id, { phase: "Pending", allocated: 1, ready: 0 }, abort);
-    place.isEndTold = true;
-    log.info({ sandbox: id }, "the vm of a sandbox has ended");
-  };
-
   const release = async (id: string, abort: AbortSignal) => {
     await places.get(id)?.vm?.stop();
     await resources.setFinalizers(id, [], abort);
@@ -124,14 +90,7 @@ export async function startPoolController(
 
   const takePlace = (id: string): Place | undefined => {
     if (places.size >= capacity) return undefined;
-    const place: Place = {
-      injections: counts[injection],
-      failure,
-      vm: undefined,
-      isGiven: false,
-      injected: 0,
-      isEndTold: false,
-    };
+    const place = newPlace(counts[injection], failure);
     failure = undefined;
     places.set(id, place);
     waiting.delete(id);
@@ -147,7 +106,7 @@ export async function startPoolController(
     if (expiresAt <= clock.now()) return await resources.remove(id, abort);
     if (isHeld.places && !places.has(id)) return;
     const place = places.get(id) ?? takePlace(id);
-    if (place !== undefined) return await advance(sandbox, place, abort);
+    if (place !== undefined) return await advancePlace(sandbox, place, world, abort);
     if (waiting.has(id)) return;
     const condition = { type: "PoolAllocationPending", message: `pool ${pool} has no VM left` } as const;
     await resources.setStatus(id, { phase: "Pending", allocated: 0, ready: 0, condition }, abort);
@@ -231,8 +190,4 @@ export async function startPoolController(
       await Promise.all([...places.values()].map(async ({ vm }) => await vm?.stop()));
     },
   };
-}
-
-function podFailed(message: string) {
-  return { type: "PodFailed", message } as const;
 }
