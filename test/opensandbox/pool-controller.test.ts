@@ -150,7 +150,7 @@ describe("a played pool of a real OpenSandbox server", () => {
     });
     beforeEach(async () => {
       const folder = path.join(lab.folder.path, newName("vms"));
-      const host = createProcessVms({ folder, programs: [] });
+      const host = createProcessVms({ folder, image: { programs: [] } });
       real = await lab.pool({ pool: newName("real"), capacity: 1, host });
     });
     afterEach(() => real[Symbol.asyncDispose]());

@@ -17,7 +17,7 @@ describe("a VM of processes", () => {
   const machines: ProcessVm[] = [];
 
   const started = async (changed: () => void = () => undefined) => {
-    const host = createProcessVms({ folder: vms, programs: [programs] });
+    const host = createProcessVms({ folder: vms, image: { programs: [programs] } });
     const machine = await host.start(`vm-${machines.length}`, changed, signal);
     machines.push(machine);
     return machine;

@@ -1,26 +1,26 @@
 import { writeFile } from "node:fs/promises";
-import type { ComponentRecipe } from "./component.ts";
-import type { Site } from "./site.ts";
+import type { InsideProgram } from "./launch.ts";
 
 export type EntryControllerOptions = {
   readonly clusterName: string;
   readonly className: string;
   readonly trustDomain: string;
   readonly serverSocket: string;
+  /** Where it finds the resources. */
+  readonly kubeconfig: string;
+  /** Its own configuration, which is written here. */
+  readonly file: string;
+  /** Where it says that it is ready, as in `127.0.0.1:18084`. */
+  readonly health: string;
 };
-
-const healthPort = 18_084;
 
 /**
  * Lays out spire-controller-manager, which turns resources of the cluster into SPIRE's entries, see
  * https://github.com/spiffe/spire-controller-manager/blob/v0.6.4/docs/spire-controller-manager-config.md. It leaves
  * alone the entries that others have made: its own are known by their prefix.
  */
-export async function entryController(
-  { slot, below, launch, kubeconfigs }: Site,
-  options: EntryControllerOptions,
-): Promise<ComponentRecipe> {
-  const health = `${slot.nodeIp}:${healthPort}`;
+export async function entryController(options: EntryControllerOptions): Promise<InsideProgram> {
+  const { health, file } = options;
   const configuration = {
     apiVersion: "spire.spiffe.io/v1alpha1",
     kind: "ControllerManagerConfig",
@@ -38,12 +38,11 @@ export async function entryController(
     gcInterval: 1_000_000_000,
     spireServerSocketPath: options.serverSocket,
   };
-  const file = below("spire-node/controller-manager.json");
   await writeFile(file, JSON.stringify(configuration));
-  return launch({
+  return {
     name: "spire-controller-manager",
     args: ["-config", file],
-    environment: { ENABLE_WEBHOOKS: "false", KUBECONFIG: kubeconfigs.admin },
+    environment: { ENABLE_WEBHOOKS: "false", KUBECONFIG: options.kubeconfig },
     isReady: async (signal) => (await fetch(`http://${health}/readyz`, { signal })).ok,
-  });
+  };
 }

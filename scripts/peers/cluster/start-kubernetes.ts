@@ -13,6 +13,9 @@ import { startApiServer, startControllers } from "./start-control-plane.ts";
 import { startKubelet, startRuntime } from "./start-node.ts";
 import { together } from "./together.ts";
 
+/** Nobody else is in the cluster's network namespace. */
+const entryControllerPort = 18_084;
+
 /**
  * Starts a real cluster in namespaces of its own and waits until its node takes Pods, and its Pods get identities. All
  * of it ends with this process. Needs root; rejects with the reason where it cannot run, and with the end of the log
@@ -46,8 +49,13 @@ export async function startKubernetes(options: KubernetesOptions, signal: AbortS
     async (abort) => await startControllers(site, abort),
     async (abort) => {
       const { serverSocket } = spire;
-      const recipe = await entryController(site, { clusterName, className, trustDomain, serverSocket });
-      return await site.start(recipe, abort);
+      const program = await entryController({
+        ...{ clusterName, className, trustDomain, serverSocket },
+        kubeconfig: kubeconfigs.admin,
+        file: site.below("spire-node/controller-manager.json"),
+        health: `${slot.nodeIp}:${entryControllerPort}`,
+      });
+      return await site.start(site.launch(program), abort);
     },
     async (abort) => {
       const kubelet = await startKubelet(site, abort);

@@ -8,8 +8,15 @@ import type { PlayedVm, VmHost } from "./vm-host.ts";
 export type ProcessVmOptions = {
   /** Gets a folder for each VM, with its logs; other users must be able to pass through. */
   readonly folder: string;
-  /** Folders of programs that the VMs' image brings, first on PATH. */
+  readonly image: VmImage;
+};
+
+/** What the VMs' image brings, beside what this machine has. */
+export type VmImage = {
+  /** Folders of programs, first on PATH. */
   readonly programs: readonly string[];
+  /** A folder that is laid over `/etc`. */
+  readonly etc?: string;
 };
 
 /** A VM with what a test may look at. */
@@ -26,15 +33,18 @@ const startMs = 15_000;
 
 /**
  * The first process of a VM, which ends it on SIGTERM: so does `kill 1` inside, by root. What it mounts is its own:
- * `/run`, and OpenSandbox's `bootstrap.sh`, which the pool's image has to have; this one does nothing beside its task.
+ * `/run`, `/etc` as the image has it, a home for the job's user, and OpenSandbox's `bootstrap.sh`, which the pool's image has to have; this one does nothing beside its task.
  */
 const firstScript = `
 set -e
 mount --make-rprivate /
 mount -t tmpfs -o mode=755 tmpfs /run
+mount -t tmpfs -o mode=755 tmpfs /home
+install -d -m 700 -o 2000 -g 2000 /home/runner
 mount -t tmpfs -o mode=755 tmpfs "$1/opt"
 mkdir "$1/opt/upper" "$1/opt/work"
 mount -t overlay overlay -o "lowerdir=/opt,upperdir=$1/opt/upper,workdir=$1/opt/work" /opt
+[ -z "$2" ] || mount -t overlay overlay -o "lowerdir=$2:/etc" /etc
 mkdir -p /opt/opensandbox
 printf '#!/bin/sh\\nexec "$@"\\n' > /opt/opensandbox/bootstrap.sh
 chmod 755 /opt/opensandbox/bootstrap.sh
@@ -61,7 +71,7 @@ export function createProcessVms(options: ProcessVmOptions): VmHost<ProcessVm> {
       await mkdir(path.join(folder, "opt"), { recursive: true, mode: 0o755 });
       await mkdir(home, { mode: 0o755 });
       const environment = {
-        PATH: [...options.programs, ...systemPath].join(":"),
+        PATH: [...options.image.programs, ...systemPath].join(":"),
         HOME: home,
         LANG: "C.UTF-8",
       };
@@ -69,7 +79,7 @@ export function createProcessVms(options: ProcessVmOptions): VmHost<ProcessVm> {
       const machine = await startServer({
         name,
         program: "/usr/bin/unshare",
-        args: [...own, "/bin/bash", "-c", firstScript, "vm", folder],
+        args: [...own, "/bin/bash", "-c", firstScript, "vm", folder, options.image.etc ?? ""],
         folder,
         environment,
         logFile: path.join(folder, "machine.log"),

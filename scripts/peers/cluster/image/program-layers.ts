@@ -21,7 +21,7 @@ const nodePackage = join(repository, `node_modules/node-linux-${process.arch}`);
 const node = join(nodePackage, "bin/node");
 
 /** gitea-runner's configuration in the image: its cache server would outlive no job, and the Pod has a deadline. */
-const runnerConfiguration = `log: {level: info}
+export const runnerConfiguration = `log: {level: info}
 runner: {capacity: 1, timeout: 24h}
 cache: {enabled: false}
 host: {workdir_parent: /home/runner/work}
