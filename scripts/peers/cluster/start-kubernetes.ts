@@ -50,7 +50,10 @@ export async function startKubernetes(options: KubernetesOptions, signal: AbortS
     async (abort) => {
       const { serverSocket } = spire;
       const program = await entryController({
-        ...{ clusterName, className, trustDomain, serverSocket },
+        clusterName,
+        className,
+        trustDomain,
+        serverSocket,
         kubeconfig: kubeconfigs.admin,
         file: site.below("spire-node/controller-manager.json"),
         health: `${slot.nodeIp}:${entryControllerPort}`,

@@ -25,6 +25,8 @@ export type LoneApiServerOptions = {
 export type LoneApiServer = AsyncDisposable & {
   /** As in `https://127.0.0.1:41234`; the same over restarts. */
   readonly server: string;
+  /** The file with its CA. */
+  readonly ca: string;
   /** Path of the administrator's. */
   readonly kubeconfig: string;
   /** As the administrator. */
@@ -105,5 +107,5 @@ export async function startLoneApiServer(
 
   const all = stack.move();
   const stop = () => all.disposeAsync();
-  return { server, kubeconfig, api, components: { etcd, apiServer }, stop, [Symbol.asyncDispose]: stop };
+  return { server, ca, kubeconfig, api, components: { etcd, apiServer }, stop, [Symbol.asyncDispose]: stop };
 }

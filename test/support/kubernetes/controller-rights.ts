@@ -1,11 +1,13 @@
-import { permissionsOf, type Permission } from "../../../controller/kubernetes/permissions.ts";
+import {
+  permissionsOf,
+  type Permission,
+  type PermissionSettings,
+} from "../../../controller/kubernetes/permissions.ts";
 import type { ClusterApi, KubernetesObject } from "../../../scripts/peers/cluster/api.ts";
 import type { ServiceAccount } from "../../../scripts/peers/cluster/service-account-token.ts";
 
 /** Where executors and the Lease are; the controller's own table says what it has to do there. */
-export type RightsOptions = {
-  readonly podNamespace: string;
-  readonly controllerNamespace: string;
+export type RightsOptions = PermissionSettings & {
   /** Leaves one verb of one resource out, as in `pods/delete`. */
   readonly without?: string;
 };

@@ -2,6 +2,7 @@ import { after, before } from "mocha";
 import { findCluster } from "../../../controller/kubernetes/find-cluster.ts";
 import { createHttpsApi } from "../../../controller/kubernetes/https-api.ts";
 import type { KubernetesApi } from "../../../controller/kubernetes/kubernetes-api.ts";
+import type { KubernetesObject } from "../../../scripts/peers/cluster/api.ts";
 import { systemClock } from "../../../controller/platform/clock.ts";
 import {
   type LoneApiServer,
@@ -91,16 +92,21 @@ export function useOpenSandbox(
   };
 }
 
-async function startLab(
+/** Starts both; disposing of the stack ends them. */
+export async function startLab(
   { etcd, apiServer: peer, server: serverPeer }: OpenSandboxParts,
   times: Parameters<typeof useOpenSandbox>[0],
   stack: AsyncDisposableStack,
+  further: readonly KubernetesObject[] = [],
 ): Promise<OpenSandboxLab> {
   const folder = await makeRunFolder();
   stack.defer(async () => void (await folder.remove()));
   const place = { folder: await folder.below("kubernetes"), etcd, apiServer: peer };
   const apiServer = stack.use(
-    await startLoneApiServer({ ...place, definitions: sandboxDefinitions, namespaces: [namespace] }, signal),
+    await startLoneApiServer(
+      { ...place, definitions: [...sandboxDefinitions, ...further], namespaces: [namespace] },
+      signal,
+    ),
   );
   const { kubeconfig } = apiServer;
   const cluster = await findCluster({ KUBECONFIG: kubeconfig }, systemClock, signal);

@@ -1,0 +1,88 @@
+import assert from "node:assert/strict";
+import { readdir, readFile } from "node:fs/promises";
+import path from "node:path";
+import { before, describe, it } from "mocha";
+import { pushRun } from "../support/push-run.ts";
+import type { PoolController } from "../support/opensandbox/pool-controller.ts";
+import { untilNoVmLeft } from "../support/opensandbox/vm-leftovers.ts";
+import { useVmPlatform, type VmController } from "../support/opensandbox/use-vm-platform.ts";
+import { createVmTenant } from "../support/opensandbox/vm-tenant.ts";
+
+const { signal } = new AbortController();
+const jobsMs = 150_000;
+
+/** Says who it is, and fetches the job's own SVID, as a step of a workflow would. */
+const workflow = `
+on: push
+jobs:
+  first:
+    runs-on: [self-hosted, vm]
+    outputs:
+      word: \${{ steps.say.outputs.word }}
+    steps:
+      - id: say
+        run: |
+          echo "uid $(id -u)"
+          spire-agent api fetch x509 -socketPath "\${SPIFFE_ENDPOINT_SOCKET#unix://}" | grep -F 'SPIFFE ID'
+          echo "word=\${{ github.job }}" >> "$GITHUB_OUTPUT"
+  second:
+    needs: first
+    runs-on: [self-hosted, vm]
+    steps:
+      - run: echo "heard \${{ needs.first.outputs.word }}"
+`;
+
+describe("a push to a real Gitea, with VMs of a real OpenSandbox server", function () {
+  this.timeout(300_000);
+  const real = useVmPlatform();
+  let pool: PoolController;
+  let controller: VmController;
+
+  before("start the controller", async () => {
+    pool = await real.pool("ci-vm", 2);
+    controller = await real.start(
+      await createVmTenant(real.platform, { name: "vms", pool: pool.pool }, signal),
+    );
+  });
+
+  it("B-60 B-93 runs each job in a VM of its own, with its own SVID for uid 2000, and leaves nothing", async () => {
+    pool.setInjection("once");
+    const run = await pushRun(real.platform.admin, "chain", workflow);
+    const jobs = await run.jobs(undefined, jobsMs);
+    assert.deepEqual(
+      jobs.map(({ name, conclusion }) => [name, conclusion]),
+      [
+        ["first", "success"],
+        ["second", "success"],
+      ],
+    );
+    const [first, second] = await Promise.all(jobs.map((job) => run.log(job)));
+    assert.ok(first?.includes("uid 2000"), first?.join("\n"));
+    assert.match(first?.join("\n") ?? "", /SPIFFE ID:\s+spiffe:\/\/vms\.example\/ci\/demo\/chain\/first/);
+    assert.ok(second?.includes("heard first"), second?.join("\n"));
+    const created = controller.lines.filter(({ event }) => event === "executor_created");
+    assert.equal(created.length, 2);
+    await untilNoVmLeft(real.platform);
+  });
+
+  it("runs a job once though its task reaches the VM twice", async () => {
+    pool.setInjection("twice");
+    const once =
+      "on: push\njobs:\n  build:\n    runs-on: [self-hosted, vm]\n    steps:\n      - run: echo built\n";
+    const run = await pushRun(real.platform.admin, "twice", once);
+    const [job] = await run.jobs(undefined, jobsMs);
+    assert.equal(job?.conclusion, "success");
+    const log = await run.log(job);
+    assert.equal(log.filter((line) => line === "built").length, 1, log.join("\n"));
+    await untilNoVmLeft(real.platform);
+    assert.ok(await secondWasTurnedAway(real.platform.lab.folder.path), "the second one said so");
+  });
+});
+
+/** What the tasks of all VMs have printed. */
+async function secondWasTurnedAway(folder: string): Promise<boolean> {
+  const vms = path.join(folder, "vms");
+  const files = (await readdir(vms, { recursive: true })).filter((file) => file.endsWith("task-2.log"));
+  const texts = await Promise.all(files.map((file) => readFile(path.join(vms, file), "utf8")));
+  return texts.some((text) => text.includes("the job of this VM was started already"));
+}
