@@ -13,6 +13,11 @@ export type RegistrationPolicyArgs = {
   readonly cluster: string;
   /** `POD_EXECUTOR_UID`. */
   readonly executorUid: number;
+  /** With `VM_IDENTITY=guest-agent`: entries of VMs' own agents as well. */
+  readonly guestAgents?: {
+    /** `VM_EXECUTOR_UID`. */
+    readonly executorUid: number;
+  };
 };
 
 type Validation = { readonly expression: string; readonly message: string };
@@ -47,8 +52,8 @@ export type RegistrationPolicy = {
 
 /**
  * Whoever may create a ClusterStaticEntry may mint any identity of the trust domain. This narrows that right of the
- * controller's service account to identities of jobs, for the executor's user in the executor's container of one Pod,
- * and to entries with its owner's label. Nobody else is concerned.
+ * controller's service account to identities of jobs, for the executor's user in the executor's container of one Pod or
+ * in the VM whose own agent bears the entry's name, and to entries with its owner's label. Nobody else is concerned.
  */
 export function registrationPolicy(args: RegistrationPolicyArgs): RegistrationPolicy {
   const { name, controller } = args;
@@ -85,7 +90,7 @@ export function registrationPolicy(args: RegistrationPolicyArgs): RegistrationPo
 }
 
 function validations(args: RegistrationPolicyArgs): readonly Validation[] {
-  const { owner, trustDomain, className, executorUid } = args;
+  const { owner, trustDomain, className } = args;
   const job = `^spiffe://${escaped(trustDomain)}/(ci|ci-fork)(/[A-Za-z0-9._-]+){2}/[A-Za-z_][A-Za-z0-9_-]*$`;
   return [
     {
@@ -101,23 +106,17 @@ function validations(args: RegistrationPolicyArgs): readonly Validation[] {
       message: `the SPIFFE ID is not that of a job below spiffe://${trustDomain}/ci/ or /ci-fork/`,
     },
     {
-      expression: after(`object.spec.parentID.matches(${quoted(parentPattern(args))})`),
-      message: "the parent is not the agent of a node",
+      expression: after(byKind(args, nodesAgent(args), guestsAgent(args))),
+      message: "the parent is not the agent of a node, nor of the VM of the entry's name",
     },
     {
       expression: after(`has(object.spec.className) && object.spec.className == ${quoted(className)}`),
       message: `the class is not ${className}`,
     },
     {
-      expression: after(
-        [
-          "size(object.spec.selectors) == 3",
-          "object.spec.selectors.exists(one, one.matches('^k8s:pod-uid:[A-Za-z0-9-]+$'))",
-          "object.spec.selectors.exists(one, one == 'k8s:container-name:executor')",
-          `object.spec.selectors.exists(one, one == 'unix:uid:${executorUid}')`,
-        ].join(" && "),
-      ),
-      message: "the selectors are not one Pod's UID, the executor's container and the executor's user",
+      expression: after(byKind(args, podSelectors(args), guestSelectors(args))),
+      message:
+        "the selectors are not one Pod's UID, the executor's container and the executor's user, nor in a VM that user alone",
     },
     {
       expression: after(
@@ -134,6 +133,40 @@ function validations(args: RegistrationPolicyArgs): readonly Validation[] {
         "an executor is no administrator, signs and stores nothing, and has neither DNS names nor friends",
     },
   ];
+}
+
+/** What an entry is for stands in its label; without agents in VMs each is for a Pod. */
+function byKind({ guestAgents }: RegistrationPolicyArgs, ofPod: string, ofVm: string): string {
+  if (guestAgents === undefined) return ofPod;
+  const labels = "object.metadata.labels";
+  const key = "'ci.ddupan.top/backend'";
+  return `has(${labels}) && ${key} in ${labels} && ${labels}[${key}] == 'vm' ? (${ofVm}) : (${ofPod})`;
+}
+
+function nodesAgent(args: RegistrationPolicyArgs): string {
+  return `object.spec.parentID.matches(${quoted(parentPattern(args))})`;
+}
+
+/** It has joined by a token that names owner and executor, and an entry is named as its executor is. */
+function guestsAgent({ trustDomain, owner }: RegistrationPolicyArgs): string {
+  const ours = `spiffe://${trustDomain}/spire/agent/join_token/ci.${owner}.`;
+  return [
+    `object.spec.parentID.startsWith(${quoted(ours)} + object.metadata.name + '.')`,
+    `object.spec.parentID.matches(${quoted(String.raw`\.gitea-task-[0-9]+-[0-9]+-[0-9a-f]{8}\.[0-9a-f]{32}$`)})`,
+  ].join(" && ");
+}
+
+function podSelectors({ executorUid }: RegistrationPolicyArgs): string {
+  return [
+    "size(object.spec.selectors) == 3",
+    "object.spec.selectors.exists(one, one.matches('^k8s:pod-uid:[A-Za-z0-9-]+$'))",
+    "object.spec.selectors.exists(one, one == 'k8s:container-name:executor')",
+    `object.spec.selectors.exists(one, one == 'unix:uid:${executorUid}')`,
+  ].join(" && ");
+}
+
+function guestSelectors({ guestAgents }: RegistrationPolicyArgs): string {
+  return `size(object.spec.selectors) == 1 && object.spec.selectors[0] == 'unix:uid:${guestAgents?.executorUid}'`;
 }
 
 /** A deletion has no new object, and a creation no old one. */

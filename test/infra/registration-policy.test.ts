@@ -85,6 +85,39 @@ describe("the policy for what the controller may register", () => {
     assert.match(text, /== 'another'/);
   });
 
+  it("says nothing of VMs where they have no agents of their own", () => {
+    assert.doesNotMatch(
+      JSON.stringify(policyFor().policy.spec.validations.map(({ expression }) => expression)),
+      /vm/,
+    );
+  });
+
+  it("allows the agent of the VM of the entry's name, and its job's user alone, where they have", () => {
+    const { validations } = policyFor({ guestAgents: { executorUid: 1234 } }).policy.spec;
+    const [parent, selectors] = [3, 5].map((index) => validations[index]?.expression ?? "");
+    const isVm = "object.metadata.labels['ci.ddupan.top/backend'] == 'vm' ? ";
+    const agents =
+      "'spiffe://example.org/spire/agent/join_token/ci.8f14e45f-ceea-467f-a0e6-c4e8e1c8a1b2.' + object.metadata.name + '.'";
+    assert.ok(parent?.includes(`${isVm}(object.spec.parentID.startsWith(${agents})`), parent);
+    assert.ok(
+      selectors?.includes(
+        `${isVm}(size(object.spec.selectors) == 1 && object.spec.selectors[0] == 'unix:uid:1234') : (size(`,
+      ),
+      selectors,
+    );
+    const form =
+      /matches\('((?:[^'\\]|\\.)*\$)'\)/.exec(parent ?? "")?.[1]?.replaceAll(/\\(.)/g, "$1") ?? assert.fail();
+    const name = "gitea-task-42-1-00000000";
+    assert.match(`ci.x.${name}.${"0".repeat(32)}`, new RegExp(form));
+    for (const other of [`ci.x.${name}`, `ci.x.${name}.more.${"0".repeat(32)}`, `x${"0".repeat(32)}`])
+      assert.doesNotMatch(other, new RegExp(form));
+    // What Pods' entries have to be does not change.
+    for (const [index, { expression }] of policyFor().policy.spec.validations.entries()) {
+      const ofPod = expression.replace("object == null || (", "").slice(0, -1);
+      assert.ok(validations[index]?.expression.includes(ofPod), expression);
+    }
+  });
+
   it("holds quotes together, whatever a name holds", () => {
     const { expression } = policyFor({ className: String.raw`it's \ odd` }).policy.spec.validations[4] ?? {};
     assert.ok(expression?.endsWith(String.raw`== 'it\'s \\ odd')`), expression);
