@@ -19,13 +19,14 @@ export type CheckRightsOptions = {
  * ConfigError, which says all that is missing.
  */
 export async function checkRights(
-  { lease, kubernetes: pods }: Pick<Config, "lease" | "kubernetes">,
+  { lease, kubernetes: pods, vmIdentity }: Pick<Config, "lease" | "kubernetes" | "vmIdentity">,
   { kubernetes, clock, random, log }: CheckRightsOptions,
   signal: AbortSignal,
 ): Promise<void> {
   const permissions = permissionsOf({
     controllerNamespace: lease?.namespace,
     podNamespace: pods?.pods.namespace,
+    guestAgents: vmIdentity?.kind === "guest-agent",
   });
   const missing = await persist(
     (abort) => missingPermissions(kubernetes, permissions, abort),

@@ -9,6 +9,7 @@ import {
 import { leaseConfig, podConfig } from "./config/kubernetes.ts";
 import { localConfig } from "./config/local.ts";
 import { withEndless } from "./config/times.ts";
+import { vmIdentityConfig } from "./config/vm.ts";
 import { schemaFor, type ReadFile, type Variables } from "./config/variables.ts";
 
 /** What is wrong with the configuration, all of it, by variable name. Nothing but an operator can help. */
@@ -103,6 +104,8 @@ function arrange(variables: Variables) {
     allowForksOnPods: variables.POD_ALLOW_FORKS,
     /** Set if and only if the vm worker is selected and runs there. */
     openSandbox: api === undefined || apiKey === undefined ? undefined : { api, apiKey },
+    /** Set if and only if the vm worker is selected and runs there. */
+    vmIdentity: vmIdentityConfig(variables),
     local,
     /** Set if and only if the pod worker is selected and makes Pods. */
     kubernetes: podConfig(variables),

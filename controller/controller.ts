@@ -7,6 +7,7 @@ import { createRunnerClient } from "./gitea/runner-client.ts";
 import { noticeAnswer } from "./health/notice-troubles.ts";
 import { createTroubleBoard } from "./health/troubles.ts";
 import type { KubernetesApi } from "./kubernetes/kubernetes-api.ts";
+import { createLateSource } from "./late-source.ts";
 import { createLeasePort } from "./kubernetes/lease-port.ts";
 import { lockFolder } from "./lifecycle/controller-lock.ts";
 import { type Leadership, mustLead } from "./lifecycle/lead.ts";
@@ -23,6 +24,7 @@ import { type Progress, svidProblem } from "./progress.ts";
 import { compressTask, decompressTask } from "./protocol/compressed-task.ts";
 import { readTask } from "./protocol/read-task.ts";
 import { serveAsLeader } from "./serve-as-leader.ts";
+import type { SvidSource } from "./spiffe/x509-source.ts";
 import { takeTurns } from "./take-turns.ts";
 import { version } from "./version.ts";
 
@@ -38,6 +40,8 @@ export type ControllerDependencies = {
     config: Config,
     dependencies: Pick<ControllerDependencies, "clock" | "random" | "log"> & {
       readonly kubernetes?: KubernetesApi;
+      /** Our own SVID, which comes later. */
+      readonly source: SvidSource;
     },
   ) => Promise<readonly CoreBackend[]>;
 };
@@ -87,10 +91,14 @@ export async function runController(
   stack.defer(() => {
     gitea.close();
   });
-  const inCluster = config.lease !== undefined || config.kubernetes !== undefined;
+  const { lease: leaseConfig, kubernetes: podConfig, vmIdentity } = config;
+  const inCluster =
+    leaseConfig !== undefined || podConfig !== undefined || vmIdentity?.kind === "guest-agent";
   const kubernetes = inCluster ? await open.openKubernetes(signal) : undefined;
   stack.defer(() => kubernetes?.close());
+  const ownSvid = createLateSource();
   const backends = await open.openBackends(config, {
+    source: ownSvid,
     ...(kubernetes === undefined ? {} : { kubernetes }),
     clock,
     random,
@@ -113,6 +121,7 @@ export async function runController(
   await prepareStreams(config, { connection, ...basics }, signal);
   progress.waitsFor = "an identity of its own";
   const source = stack.use(await openOwnIdentity(config, basics, signal));
+  ownSvid.open(source);
   progress.source = source;
   progress.waitsFor = undefined;
 

@@ -1,5 +1,6 @@
 import { neededForLocal } from "./local.ts";
 import { components } from "./variables.ts";
+import { neededForGuestAgents } from "./vm.ts";
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -13,16 +14,26 @@ export function relevantVariables(environment: Environment): Environment {
   const selected = selectedComponents(given);
   const vm = selected.includes("vm-worker");
   const sandbox = vm && given["VM_BACKEND"] !== "local";
-  const spire = given["LOCAL_IDENTITY"] === "spire";
+  const guests = usesGuestAgents(given);
+  const pods = selected.includes("pod-worker");
+  const counts: readonly (readonly [belongs: RegExp, counts: boolean])[] = [
+    [/^POD_/, pods],
+    [/^SPIRE_(AGENT_ID|CLUSTER)$/, pods],
+    [/^SPIRE_(CLASS|SVID_TTL_SECONDS)$/, pods || guests],
+    [/^(SPIRE_SERVER_API|VM_SPIRE_SERVER)$/, guests],
+    [/^VM_/, vm],
+    [/^(OPENSANDBOX_.*|VM_IDENTITY|VM_SPIFFE_SOCKET|VM_EXECUTOR_UID)$/, sandbox],
+    [/^LOCAL_SPIRE_/, given["LOCAL_IDENTITY"] === "spire"],
+  ];
   return Object.fromEntries(
-    set.filter(
-      ([name]) =>
-        (selected.includes("pod-worker") || !/^(POD|SPIRE)_/.test(name)) &&
-        (vm || !name.startsWith("VM_")) &&
-        (sandbox || !name.startsWith("OPENSANDBOX_")) &&
-        (spire || !name.startsWith("LOCAL_SPIRE_")),
-    ),
+    set.filter(([name]) => counts.every(([belongs, yes]) => yes || !belongs.test(name))),
   );
+}
+
+/** Whether VMs have agents of their own. */
+function usesGuestAgents(given: Environment): boolean {
+  const sandbox = selectedComponents(given).includes("vm-worker") && given["VM_BACKEND"] !== "local";
+  return sandbox && given["VM_IDENTITY"] === "guest-agent";
 }
 
 /** Seen from the bare environment, so that it is told with all else. */
@@ -61,6 +72,7 @@ export function missingByComponent(given: Environment): string[] {
     needs.push("POD_EXECUTOR_IMAGE", "SPIRE_AGENT_ID");
   if (selected.includes("vm-worker") && given["VM_BACKEND"] !== "local")
     needs.push("OPENSANDBOX_API", "OPENSANDBOX_API_KEY_FILE");
+  if (usesGuestAgents(given)) needs.push(...neededForGuestAgents(given["SPIRE_SERVER_API"]));
   if (given["POD_BACKEND"] === "local" || given["VM_BACKEND"] === "local")
     needs.push(...neededForLocal(given["LOCAL_IDENTITY"]));
   // Who leads is decided by a Lease, and a person is to read there which of them it is.

@@ -1,5 +1,5 @@
 import type { PodPatch, PodSettings } from "../backends/pod/pod-settings.ts";
-import type { EntrySettings } from "../backends/pod/static-entry.ts";
+import type { EntrySettings } from "../backends/pod/pod-entry.ts";
 import type { Variables } from "./variables.ts";
 
 /** Executors as Pods of a Kubernetes cluster. */

@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { Texts } from "../assignment/executor-metadata.ts";
 import { parsePodPatch } from "../backends/pod/pod-patch.ts";
 import type { PodPatch, PodResources, Toleration } from "../backends/pod/pod-settings.ts";
-import { parentId } from "../backends/pod/static-entry.ts";
+import { parentId } from "../backends/pod/pod-entry.ts";
 import { checked, text } from "./fields.ts";
 
 /** https://kubernetes.io/docs/concepts/overview/working-with-objects/names/ */

@@ -17,6 +17,7 @@ import {
   tolerations,
 } from "./pod-fields.ts";
 import { parseTimes } from "./times.ts";
+import { guestSocket, spireServer, spireServerPort, vmIdentities } from "./vm.ts";
 
 /** Reads a file whole; replaced in tests. */
 export type ReadFile = (path: string) => string;
@@ -97,12 +98,17 @@ export function schemaFor(readFile: ReadFile) {
     SPIRE_CLUSTER: pathSegment.default("homelab"),
     SPIRE_CLASS: objectName.default("spire-mgmt-spire"),
     SPIRE_SVID_TTL_SECONDS: integer(60).default(600),
+    SPIRE_SERVER_API: spireServer.optional(),
     CONTROLLER_NAMESPACE: dnsLabel.optional(),
     VM_BACKEND: z.enum(["opensandbox", "local"]).default("opensandbox"),
     VM_RUNNER_LABEL: text.default("vm"),
     VM_CAPACITY: integer(1).default(1),
     VM_BACKLOG: integer(1).optional(),
     VM_TIMEOUT_SECONDS: integer(60).default(14_400),
+    VM_IDENTITY: z.enum(vmIdentities).default("template"),
+    VM_SPIFFE_SOCKET: guestSocket.default("unix:///run/spire/agent-sockets/spire-agent.sock"),
+    VM_EXECUTOR_UID: integer(1).default(2000),
+    VM_SPIRE_SERVER: spireServerPort.optional(),
     OPENSANDBOX_API: url.optional(),
     OPENSANDBOX_API_KEY_FILE: secretFile.optional(),
     LOCAL_FOLDER: absolutePath.optional(),

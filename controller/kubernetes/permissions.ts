@@ -14,6 +14,8 @@ export type PermissionSettings = {
   readonly controllerNamespace: string | undefined;
   /** Of the executors; undefined where none are Pods. */
   readonly podNamespace: string | undefined;
+  /** Whether VMs get their identities by agents of their own. */
+  readonly guestAgents?: boolean;
 };
 
 /** The API of spire-controller-manager, which is there only if somebody has installed it. */
@@ -27,10 +29,12 @@ export const staticEntryApi = {
 export function permissionsOf({
   controllerNamespace,
   podNamespace,
+  guestAgents = false,
 }: PermissionSettings): readonly Permission[] {
   return [
     ...(controllerNamespace === undefined ? [] : forLeadership(controllerNamespace)),
-    ...(podNamespace === undefined ? [] : [...inNamespace(podNamespace), ...inCluster]),
+    ...(podNamespace === undefined ? [] : [...inNamespace(podNamespace), nodes]),
+    ...(podNamespace === undefined && !guestAgents ? [] : [entries]),
   ];
 }
 
@@ -57,12 +61,16 @@ function inNamespace(namespace: string): readonly Permission[] {
   ];
 }
 
-const inCluster: readonly Permission[] = [
-  { group: "", resource: "nodes", verbs: ["get"], neededTo: "name the agent of an executor's node" },
-  {
-    group: staticEntryApi.group,
-    resource: staticEntryApi.resource,
-    verbs: ["create", "get", "list", "watch", "delete"],
-    neededTo: "give executors their identities",
-  },
-];
+const nodes: Permission = {
+  group: "",
+  resource: "nodes",
+  verbs: ["get"],
+  neededTo: "name the agent of an executor's node",
+};
+
+const entries: Permission = {
+  group: staticEntryApi.group,
+  resource: staticEntryApi.resource,
+  verbs: ["create", "get", "list", "watch", "delete"],
+  neededTo: "give executors their identities",
+};

@@ -48,9 +48,11 @@ export function serverConfiguration(
     readonly address: string;
     readonly port: number;
     readonly cluster?: SpireCluster | undefined;
+    /** Who may do everything over the network, by their SVIDs. */
+    readonly adminIds?: readonly string[] | undefined;
   },
 ): object {
-  const { trustDomain, socket, dataFolder, address, port, cluster } = options;
+  const { trustDomain, socket, dataFolder, address, port, cluster, adminIds = [] } = options;
   return {
     server: {
       bind_address: address,
@@ -59,6 +61,7 @@ export function serverConfiguration(
       trust_domain: trustDomain,
       data_dir: dataFolder,
       log_level: "DEBUG",
+      admin_ids: adminIds,
       ...experimental("cache_reload_interval", options.cacheReloadInterval),
     },
     plugins: plugins({

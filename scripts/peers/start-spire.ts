@@ -28,6 +28,8 @@ export type SpireOptions = SpireIntervals & {
   readonly address?: string;
   /** A cluster whose agents may join, besides the one that is started here. */
   readonly cluster?: SpireCluster;
+  /** Who may use the server's API over the network, by their SVIDs; nobody unless given. */
+  readonly adminIds?: readonly string[];
 };
 
 /** A running SPIRE server with one agent, which tells workloads apart by their uids. */

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { ownerLabel } from "../../controller/assignment/executor-metadata.ts";
 import { createPodBackend, type PodBackend } from "../../controller/backends/pod/pod-backend.ts";
-import type { JsonObject } from "../../controller/backends/pod/json.ts";
+import type { JsonObject } from "../../controller/kubernetes/json.ts";
 import type { PodBackendOptions } from "../../controller/backends/pod/pod-options.ts";
 import { createHttpsApi } from "../../controller/kubernetes/https-api.ts";
 import type { KubernetesApi } from "../../controller/kubernetes/kubernetes-api.ts";

@@ -1,17 +1,18 @@
 import type { Clock } from "../../platform/clock.ts";
+import type { EntryKeeper } from "../../static-entries/entry-keeper.ts";
 import { BackendError, type Binding, type Executor } from "../backend.ts";
-import type { EntryKeeper } from "./entry-keeper.ts";
 import type { NodeUids } from "./node-uids.ts";
 import { ourPod } from "./our-pod.ts";
+import { podEntryTarget } from "./pod-entry.ts";
 import { existingExecutor, executorOfPod } from "./pod-executor.ts";
 import type { PodBackendOptions } from "./pod-options.ts";
 import type { PodView } from "./pod-view.ts";
 
-export type BindIdentityOptions = Pick<PodBackendOptions, "owner" | "trustDomain"> & {
+export type BindIdentityOptions = Pick<PodBackendOptions, "owner" | "trustDomain" | "entries"> & {
+  readonly pods: Pick<PodBackendOptions["pods"], "namespace">;
   readonly view: PodView;
   readonly nodes: Pick<NodeUids, "of">;
   readonly keeper: Pick<EntryKeeper, "get" | "add">;
-  readonly entries: Pick<PodBackendOptions["entries"], "agentId">;
   readonly clock: Pick<Clock, "now">;
 };
 
@@ -27,6 +28,7 @@ export async function bindIdentity(
   signal: AbortSignal,
 ): Promise<Binding> {
   const { view, nodes, keeper, entries, trustDomain, clock } = options;
+  const { namespace } = options.pods;
   const gone = () => new BackendError("retryable", `${name} is gone`);
   const placed = () => {
     const pod = view.get(name);
@@ -40,6 +42,6 @@ export async function bindIdentity(
   const { podUid, node } = place;
   const ageMs = keeper.get(name) === undefined ? nodeAgeMs : nodeAgeAgainMs;
   const nodeUid = entries.agentId.includes("{nodeUid}") ? await nodes.of(node, ageMs, signal) : "any";
-  await keeper.add(metadata, { podUid, nodeUid }, signal);
+  await keeper.add(metadata, podEntryTarget({ podUid, nodeUid, namespace }, entries), signal);
   return { bound: true };
 }

@@ -3,7 +3,7 @@ import { ApiOutage, ApiRefusal } from "../../kubernetes/kubernetes-api.ts";
 import type { Clock } from "../../platform/clock.ts";
 import { describeError } from "../../platform/errors.ts";
 import { BackendError, type Executor, type ExecutorRequest } from "../backend.ts";
-import type { ApiCollection } from "./api-collection.ts";
+import type { ApiCollection } from "../../kubernetes/api-collection.ts";
 import { createRefusal, withoutSecret } from "./create-refusal.ts";
 import type { PodDocument } from "./pod-document.ts";
 import { executorOfPod, existingExecutor, notAsAsked } from "./pod-executor.ts";

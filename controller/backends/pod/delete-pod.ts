@@ -1,6 +1,6 @@
 import { BackendError } from "../backend.ts";
-import type { ApiCollection } from "./api-collection.ts";
-import type { EntryKeeper } from "./entry-keeper.ts";
+import type { ApiCollection } from "../../kubernetes/api-collection.ts";
+import type { EntryKeeper } from "../../static-entries/entry-keeper.ts";
 import type { NodeUids } from "./node-uids.ts";
 import { ourPod } from "./our-pod.ts";
 import type { PodDocument } from "./pod-document.ts";

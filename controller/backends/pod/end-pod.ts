@@ -1,7 +1,7 @@
 import type { FailureReason } from "../../assignment/failure-reasons.ts";
 import { BackendError } from "../backend.ts";
-import type { ApiCollection } from "./api-collection.ts";
-import type { JsonObject } from "./json.ts";
+import type { ApiCollection } from "../../kubernetes/api-collection.ts";
+import type { JsonObject } from "../../kubernetes/json.ts";
 import { ourPod } from "./our-pod.ts";
 import type { PodDocument } from "./pod-document.ts";
 import { killedCauseAnnotation, killedForAnnotation } from "./pod-end.ts";

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { SteadyClock } from "../../platform/clock.ts";
 import { BackendError } from "../backend.ts";
-import type { ApiCollection } from "./api-collection.ts";
+import type { ApiCollection } from "../../kubernetes/api-collection.ts";
 
 /** The UIDs of nodes, by name. */
 export type NodeUids = {

@@ -3,21 +3,22 @@ import { staticEntryApi } from "../../kubernetes/permissions.ts";
 import { createWatchedList } from "../../kubernetes/watched-list.ts";
 import { systemSteadyClock } from "../../platform/clock.ts";
 import { runTasks } from "../../platform/task-group.ts";
+import { createEntryKeeper } from "../../static-entries/entry-keeper.ts";
 import type { Backend } from "../backend.ts";
-import { asBackend, createApiCollection } from "./api-collection.ts";
+import { createApiCollection } from "../../kubernetes/api-collection.ts";
+import { asBackend } from "../as-backend.ts";
 import { bindIdentity } from "./bind-identity.ts";
 import { createPod } from "./create-pod.ts";
 import { deleteExecutor } from "./delete-pod.ts";
 import { endOverdue } from "./end-overdue.ts";
 import { endPod } from "./end-pod.ts";
-import { createEntryKeeper } from "./entry-keeper.ts";
 import { createNodeUids } from "./node-uids.ts";
 import { ourPod } from "./our-pod.ts";
 import { trimPodEvent } from "./pod-event.ts";
 import type { PodBackendOptions } from "./pod-options.ts";
 import { podCommand } from "./pod-command.ts";
 import { createPodView } from "./pod-view.ts";
-import { sweepEntries } from "./sweep-entries.ts";
+import { sweepPodEntries } from "./sweep-pod-entries.ts";
 
 export type PodBackend = Backend & {
   /**
@@ -60,6 +61,7 @@ export function createPodBackend(options: PodBackendOptions): PodBackend {
     ...options,
     entries: lists.entries,
     collection: createApiCollection(api, paths.entries),
+    kind: "pod",
     settings: options.entries,
     onChange: (name) => view.entryMoved(name),
     steady,
@@ -113,7 +115,7 @@ export function createPodBackend(options: PodBackendOptions): PodBackend {
           {
             name: "sweep of entries",
             run: (abort) =>
-              sweepEntries({ entries: keeper, pods: view, namespace, clock, steady, log }, abort),
+              sweepPodEntries({ entries: keeper, pods: view, namespace, clock, steady, log }, abort),
           },
         ],
         signal,

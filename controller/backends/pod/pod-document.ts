@@ -1,5 +1,6 @@
 import { z } from "zod";
 import type { Texts } from "../../assignment/executor-metadata.ts";
+import { timeOf } from "../../kubernetes/time-of.ts";
 import { executorContainer } from "./pod-spec.ts";
 
 /** What is read of a Pod. What it does not say, or says in another form than the API declares, is absent. */
@@ -134,12 +135,6 @@ export function parsePod(value: unknown): PodDocument {
 /** For evidence: a reason in one word of the API's, and the sentence that goes with it. */
 export function wordsOf({ reason = "", message = "" }: Said): string {
   return message === "" ? reason : `${reason}: ${message}`;
-}
-
-/** A text of the API as milliseconds since the epoch. */
-export function timeOf(timestamp: string | undefined): number | undefined {
-  const ms = timestamp === undefined ? NaN : Date.parse(timestamp);
-  return Number.isNaN(ms) ? undefined : ms;
 }
 
 function stateOf({ name = "", state }: z.infer<typeof container>): ContainerState {

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { timeOf } from "./pod-document.ts";
+import { timeOf } from "../../kubernetes/time-of.ts";
 
 /** What the scheduler or a kubelet told of a Pod, which stands nowhere in the Pod itself. */
 export type PodEvent = { readonly reason: string; readonly message: string };

@@ -3,7 +3,7 @@ import type { Random } from "../../platform/backoff.ts";
 import type { Clock, SteadyClock } from "../../platform/clock.ts";
 import type { Logger } from "../../platform/logger.ts";
 import type { PodPatch, PodSettings } from "./pod-settings.ts";
-import type { EntrySettings } from "./static-entry.ts";
+import type { EntrySettings } from "./pod-entry.ts";
 
 export type PodBackendOptions = {
   readonly api: KubernetesApi;

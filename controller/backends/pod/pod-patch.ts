@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import { parse as parseYaml } from "yaml";
 import { z } from "zod";
 import type { ExecutorRequest } from "../backend.ts";
-import { isJsonObject, type Json, type JsonObject } from "./json.ts";
+import { isJsonObject, type Json, type JsonObject } from "../../kubernetes/json.ts";
 import type { PodPatch, PodSettings } from "./pod-settings.ts";
 import { executorPod } from "./pod-spec.ts";
 import { protectedFields } from "./protected-fields.ts";

@@ -1,5 +1,5 @@
 import type { Texts } from "../../assignment/executor-metadata.ts";
-import type { JsonObject } from "./json.ts";
+import type { JsonObject } from "../../kubernetes/json.ts";
 
 /** What an operator decides about executors' Pods. */
 export type PodSettings = {

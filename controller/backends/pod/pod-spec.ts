@@ -6,7 +6,7 @@ import {
   type Texts,
 } from "../../assignment/executor-metadata.ts";
 import type { ExecutorRequest } from "../backend.ts";
-import type { JsonObject } from "./json.ts";
+import type { JsonObject } from "../../kubernetes/json.ts";
 import type { PodSettings } from "./pod-settings.ts";
 
 /** The one container that counts: its state is the executor's, and it alone is given the identity. */

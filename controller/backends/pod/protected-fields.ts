@@ -1,5 +1,5 @@
 import path from "node:path";
-import { isJsonObject, type Json, type JsonObject } from "./json.ts";
+import { isJsonObject, type Json, type JsonObject } from "../../kubernetes/json.ts";
 import { dockerVolume, executorContainer, socketVolume } from "./pod-spec.ts";
 
 /**

@@ -1,4 +1,4 @@
-import { isJsonObject, type Json, type JsonObject } from "./json.ts";
+import { isJsonObject, type Json, type JsonObject } from "../../kubernetes/json.ts";
 
 /**
  * The lists of a Pod whose items are merged one by one, and the field that tells them apart, as the Kubernetes API

@@ -1,6 +1,6 @@
 import { strategicMerge } from "../../../controller/backends/pod/strategic-merge.ts";
-import type { JsonObject, Json } from "../../../controller/backends/pod/json.ts";
-import { isJsonObject } from "../../../controller/backends/pod/json.ts";
+import type { JsonObject, Json } from "../../../controller/kubernetes/json.ts";
+import { isJsonObject } from "../../../controller/kubernetes/json.ts";
 import type { Document } from "./document.ts";
 import { badRequest, Refused, statusOf } from "./refused.ts";
 import type { Resource } from "./resources.ts";

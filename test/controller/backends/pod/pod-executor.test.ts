@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "mocha";
 import { type ExecutorMetadata, terminalLabel } from "../../../../controller/assignment/executor-metadata.ts";
 import { BackendError } from "../../../../controller/backends/backend.ts";
-import type { JsonObject } from "../../../../controller/backends/pod/json.ts";
+import type { JsonObject } from "../../../../controller/kubernetes/json.ts";
 import { type PodDocument, parsePod } from "../../../../controller/backends/pod/pod-document.ts";
 import {
   belongsTo,

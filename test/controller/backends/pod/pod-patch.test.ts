@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import * as fc from "fast-check";
 import { describe, it } from "mocha";
-import type { Json, JsonObject } from "../../../../controller/backends/pod/json.ts";
+import type { Json, JsonObject } from "../../../../controller/kubernetes/json.ts";
 import {
   applyPodPatch,
   parsePodPatch,

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { describe, it } from "mocha";
 import { parse } from "yaml";
-import { isJsonObject, type Json, type JsonObject } from "../../../../controller/backends/pod/json.ts";
+import { isJsonObject, type Json, type JsonObject } from "../../../../controller/kubernetes/json.ts";
 import { podManifest } from "../../../../controller/backends/pod/pod-patch.ts";
 import { executorPod } from "../../../../controller/backends/pod/pod-spec.ts";
 import { anExecutorRequest } from "../../../support/backend-contract.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import { describe, it } from "mocha";
-import type { Json, JsonObject } from "../../../../controller/backends/pod/json.ts";
+import type { Json, JsonObject } from "../../../../controller/kubernetes/json.ts";
 import { strategicMerge } from "../../../../controller/backends/pod/strategic-merge.ts";
 
 const pod: JsonObject = {

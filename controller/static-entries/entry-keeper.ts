@@ -1,15 +1,18 @@
+import type { BackendKind } from "../assignment/backend-kind.ts";
 import {
   backendLabel,
   type ExecutorMetadata,
   executorName,
   ownerLabel,
-} from "../../assignment/executor-metadata.ts";
-import type { Failure } from "../../assignment/failure.ts";
-import { ApiOutage, isRefusal } from "../../kubernetes/kubernetes-api.ts";
-import type { WatchedList } from "../../kubernetes/watched-list.ts";
-import type { Clock, SteadyClock } from "../../platform/clock.ts";
-import { BackendError } from "../backend.ts";
-import type { ApiCollection } from "./api-collection.ts";
+} from "../assignment/executor-metadata.ts";
+import type { Failure } from "../assignment/failure.ts";
+import { BackendError } from "../backends/backend.ts";
+import type { ApiCollection } from "../kubernetes/api-collection.ts";
+import { ApiOutage, isRefusal } from "../kubernetes/kubernetes-api.ts";
+import { createObjectView, type Versioned } from "../kubernetes/object-view.ts";
+import { timeOf } from "../kubernetes/time-of.ts";
+import type { WatchedList } from "../kubernetes/watched-list.ts";
+import type { Clock, SteadyClock } from "../platform/clock.ts";
 import {
   compareEntry,
   type EntryDocument,
@@ -18,13 +21,11 @@ import {
   noticeMs,
   parseEntry,
 } from "./entry-status.ts";
-import { createObjectView, type Versioned } from "./object-view.ts";
-import { timeOf } from "./pod-document.ts";
-import { type EntrySettings, type EntryTarget, staticEntry } from "./static-entry.ts";
+import { type EntryTarget, staticEntry, type StaticEntrySettings } from "./static-entry.ts";
 
 export type KnownEntry = Versioned & { readonly document: EntryDocument };
 
-/** The registration entries of our executors. Rejects as ApiCollection does, and with BackendError. */
+/** The registration entries of our executors of one kind. Rejects as ApiCollection does, and with BackendError. */
 export type EntryKeeper = {
   all(): readonly KnownEntry[];
   get(name: string): KnownEntry | undefined;
@@ -47,10 +48,11 @@ export type EntryKeeperOptions = {
   readonly entries: Pick<WatchedList, "documents" | "onChange">;
   readonly collection: ApiCollection;
   readonly owner: string;
-  readonly settings: EntrySettings;
+  /** Of the executors. */
+  readonly kind: BackendKind;
+  readonly settings: StaticEntrySettings;
   /** Something about the entry of that name may be another now. */
   readonly onChange: (name: string) => void;
-  readonly pods: { readonly namespace: string };
   readonly clock: Pick<Clock, "now">;
   readonly steady: SteadyClock;
 };
@@ -59,8 +61,7 @@ export type EntryKeeperOptions = {
 const mostTries = 3;
 
 export function createEntryKeeper(options: EntryKeeperOptions): EntryKeeper {
-  const { collection, owner, settings, clock } = options;
-  const { namespace } = options.pods;
+  const { collection, owner, kind, settings, clock } = options;
   const view = createObjectView({
     list: options.entries,
     parse: readEntry,
@@ -71,7 +72,7 @@ export function createEntryKeeper(options: EntryKeeperOptions): EntryKeeper {
 
   const isOurs = ({ document }: KnownEntry) => {
     const { labels } = document.metadata;
-    return labels[ownerLabel] === owner && labels[backendLabel] === "pod";
+    return labels[ownerLabel] === owner && labels[backendLabel] === kind;
   };
 
   const find = async (name: string, signal: AbortSignal): Promise<KnownEntry | undefined> => {
@@ -121,7 +122,7 @@ export function createEntryKeeper(options: EntryKeeperOptions): EntryKeeper {
     },
     add: async (metadata, target, signal) => {
       const name = executorName(metadata.assignment, metadata.attempt);
-      const wanted = staticEntry(metadata, { ...target, namespace }, settings);
+      const wanted = staticEntry(metadata, target, settings);
       for (let tries = 0; tries < mostTries; tries++) {
         const found = view.get(name) ?? (await create(wanted, signal));
         if (found === undefined) continue;

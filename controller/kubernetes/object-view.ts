@@ -1,5 +1,5 @@
-import type { WatchedList } from "../../kubernetes/watched-list.ts";
-import type { SteadyClock } from "../../platform/clock.ts";
+import type { WatchedList } from "./watched-list.ts";
+import type { SteadyClock } from "../platform/clock.ts";
 
 /** What tells one object, and one version of it, from another. */
 export type Versioned = {

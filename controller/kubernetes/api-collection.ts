@@ -1,8 +1,6 @@
-import type { ApiCall, KubernetesApi } from "../../kubernetes/kubernetes-api.ts";
-import { ApiRefusal, isRefusal } from "../../kubernetes/kubernetes-api.ts";
-import { listPages } from "../../kubernetes/list-pages.ts";
-import { isAbortOf } from "../../platform/signal.ts";
-import { BackendError } from "../backend.ts";
+import type { ApiCall, KubernetesApi } from "./kubernetes-api.ts";
+import { ApiRefusal, isRefusal } from "./kubernetes-api.ts";
+import { listPages } from "./list-pages.ts";
 import type { JsonObject } from "./json.ts";
 
 const pageSize = 250;
@@ -82,17 +80,6 @@ export function createApiCollection(api: Pick<KubernetesApi, "call">, path: stri
       }
     },
   };
-}
-
-/** Does it, telling what it was if it fails: nothing that an API server says of our calls is said for ever. */
-export async function asBackend<T>(doing: string, work: () => Promise<T>, signal: AbortSignal): Promise<T> {
-  signal.throwIfAborted();
-  try {
-    return await work();
-  } catch (error) {
-    if (isAbortOf(signal, error) || error instanceof BackendError) throw error;
-    throw new BackendError("retryable", doing, { cause: error });
-  }
 }
 
 /** A patch that holds another UID than the object's is invalid rather than in conflict. */

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { z } from "zod";
-import { type Failure, failureFor } from "../../assignment/failure.ts";
+import { type Failure, failureFor } from "../assignment/failure.ts";
 import type { StaticEntry } from "./static-entry.ts";
 
 /** What is read of a `ClusterStaticEntry` as the API gives it. */

@@ -4,9 +4,9 @@ import {
   createObjectView,
   type ObjectView,
   type Versioned,
-} from "../../../../controller/backends/pod/object-view.ts";
-import type { WatchEvent } from "../../../../controller/kubernetes/kubernetes-api.ts";
-import { createFakeClock, type FakeClock } from "../../../fakes/fake-clock.ts";
+} from "../../../controller/kubernetes/object-view.ts";
+import type { WatchEvent } from "../../../controller/kubernetes/kubernetes-api.ts";
+import { createFakeClock, type FakeClock } from "../../fakes/fake-clock.ts";
 
 function anObject(resourceVersion: number, uid = "u1", name = "a"): Versioned {
   return { name, uid, resourceVersion: String(resourceVersion) };
