@@ -13,13 +13,17 @@ import { ControllerRights, rightsOf } from "./rights.ts";
 import type { Settings } from "./settings.ts";
 import { VmPool } from "./vm-pool.ts";
 
+/** Of the executor image's user, as the controller has it by default. */
+const executorUid = 2000;
+
 /** Everything of a stack. */
 export function platform(settings: Settings, secrets: Readonly<Partial<Record<SecretName, Input<string>>>>) {
   const names = namesOf(settings);
   const { spire, vm, pod } = settings;
   const withPods = settings.components.includes("pod-worker");
   const withVms = settings.components.includes("vm-worker");
-  const withEntries = withPods || (withVms && vm?.identity === "guest-agent");
+  const withGuests = withVms && vm?.identity === "guest-agent";
+  const withEntries = withPods || withGuests;
   const provider = new Provider("kubernetes", {
     context: settings.kubeContext,
     clusterIdentifier: settings.kubeContext,
@@ -42,19 +46,19 @@ export function platform(settings: Settings, secrets: Readonly<Partial<Record<Se
   const registration = new Registration("registration", {
     ...of,
     spire,
-    policy:
-      withPods && spire.agentId !== undefined
-        ? {
-            name: names.controller,
-            controller: { namespace: names.namespace, serviceAccount: names.controller },
-            owner: settings.gitea.runnerUuid,
-            trustDomain: spire.trustDomain,
-            className: spire.className,
-            agentId: spire.agentId,
-            cluster: spire.cluster,
-            executorUid: 2000,
-          }
-        : undefined,
+    policy: withEntries
+      ? {
+          name: names.controller,
+          controller: { namespace: names.namespace, serviceAccount: names.controller },
+          owner: settings.gitea.runnerUuid,
+          trustDomain: spire.trustDomain,
+          className: spire.className,
+          ...(withPods && spire.agentId !== undefined
+            ? { pods: { agentId: spire.agentId, cluster: spire.cluster, executorUid } }
+            : {}),
+          ...(withGuests ? { guestAgents: { executorUid } } : {}),
+        }
+      : undefined,
   });
   if (settings.network.policies)
     new NetworkPolicies("network", { ...of, network: settings.network, withPods }, { dependsOn: namespaces });

@@ -8,6 +8,18 @@ export type RegistrationPolicyArgs = {
   readonly trustDomain: string;
   /** `SPIRE_CLASS`. */
   readonly className: string;
+  /** Entries of Pods; absent where none are made. */
+  readonly pods?: PodRegistration;
+  /** With `VM_IDENTITY=guest-agent`: entries of VMs' own agents. */
+  readonly guestAgents?: GuestAgents;
+};
+
+export type GuestAgents = {
+  /** `VM_EXECUTOR_UID`. */
+  readonly executorUid: number;
+};
+
+export type PodRegistration = {
   /** `SPIRE_AGENT_ID`, a SPIFFE ID that may hold `{cluster}` and `{nodeUid}`, and `SPIRE_CLUSTER`. */
   readonly agentId: string;
   readonly cluster: string;
@@ -48,8 +60,8 @@ export type RegistrationPolicy = {
 
 /**
  * Whoever may create a ClusterStaticEntry may mint any identity of the trust domain. This narrows that right of the
- * controller's service account to identities of jobs, for the executor's user in the executor's container of one Pod,
- * and to entries with its owner's label. Nobody else is concerned.
+ * controller's service account to identities of jobs, for the executor's user in the executor's container of one Pod or
+ * in the VM whose own agent bears the entry's name, and to entries with its owner's label. Nobody else is concerned.
  */
 export function registrationPolicy(args: RegistrationPolicyArgs): RegistrationPolicy {
   const { name, controller } = args;
@@ -86,7 +98,7 @@ export function registrationPolicy(args: RegistrationPolicyArgs): RegistrationPo
 }
 
 function validations(args: RegistrationPolicyArgs): Validation[] {
-  const { owner, trustDomain, className, executorUid } = args;
+  const { owner, trustDomain, className } = args;
   const job = `^spiffe://${escaped(trustDomain)}/(ci|ci-fork)(/[A-Za-z0-9._-]+){2}/[A-Za-z_][A-Za-z0-9_-]*$`;
   return [
     {
@@ -102,23 +114,17 @@ function validations(args: RegistrationPolicyArgs): Validation[] {
       message: `the SPIFFE ID is not that of a job below spiffe://${trustDomain}/ci/ or /ci-fork/`,
     },
     {
-      expression: after(`object.spec.parentID.matches(${quoted(parentPattern(args))})`),
-      message: "the parent is not the agent of a node",
+      expression: after(byKind(args, nodesAgent, () => guestsAgent(args))),
+      message: "the parent is not the agent of a node, nor of the VM of the entry's name",
     },
     {
       expression: after(`has(object.spec.className) && object.spec.className == ${quoted(className)}`),
       message: `the class is not ${className}`,
     },
     {
-      expression: after(
-        [
-          "size(object.spec.selectors) == 3",
-          "object.spec.selectors.exists(one, one.matches('^k8s:pod-uid:[A-Za-z0-9-]+$'))",
-          "object.spec.selectors.exists(one, one == 'k8s:container-name:executor')",
-          `object.spec.selectors.exists(one, one == 'unix:uid:${executorUid}')`,
-        ].join(" && "),
-      ),
-      message: "the selectors are not one Pod's UID, the executor's container and the executor's user",
+      expression: after(byKind(args, podSelectors, guestSelectors)),
+      message:
+        "the selectors are not one Pod's UID, the executor's container and the executor's user, nor in a VM that user alone",
     },
     {
       expression: after(
@@ -137,6 +143,44 @@ function validations(args: RegistrationPolicyArgs): Validation[] {
   ];
 }
 
+/** What an entry is for stands in its label; of a kind that is not made none is allowed. */
+function byKind(
+  { pods, guestAgents }: RegistrationPolicyArgs,
+  ofPod: (pods: PodRegistration) => string,
+  ofVm: (guestAgents: GuestAgents) => string,
+): string {
+  const labels = "object.metadata.labels";
+  const key = "'ci.ddupan.top/backend'";
+  const [forVm, forPod] = [guestAgents && ofVm(guestAgents), pods && ofPod(pods)];
+  return `has(${labels}) && ${key} in ${labels} && ${labels}[${key}] == 'vm' ? (${forVm ?? "false"}) : (${forPod ?? "false"})`;
+}
+
+function nodesAgent(pods: PodRegistration): string {
+  return `object.spec.parentID.matches(${quoted(parentPattern(pods))})`;
+}
+
+/** It has joined by a token that names owner and executor, and an entry is named as its executor is. */
+function guestsAgent({ trustDomain, owner }: RegistrationPolicyArgs): string {
+  const ours = `spiffe://${trustDomain}/spire/agent/join_token/ci.${owner}.`;
+  return [
+    `object.spec.parentID.startsWith(${quoted(ours)} + object.metadata.name + '.')`,
+    `object.spec.parentID.matches(${quoted(String.raw`\.gitea-task-[0-9]+-[0-9]+-[0-9a-f]{8}\.[0-9a-f]{32}$`)})`,
+  ].join(" && ");
+}
+
+function podSelectors({ executorUid }: PodRegistration): string {
+  return [
+    "size(object.spec.selectors) == 3",
+    "object.spec.selectors.exists(one, one.matches('^k8s:pod-uid:[A-Za-z0-9-]+$'))",
+    "object.spec.selectors.exists(one, one == 'k8s:container-name:executor')",
+    `object.spec.selectors.exists(one, one == 'unix:uid:${executorUid}')`,
+  ].join(" && ");
+}
+
+function guestSelectors({ executorUid }: GuestAgents): string {
+  return `size(object.spec.selectors) == 1 && object.spec.selectors[0] == 'unix:uid:${executorUid}'`;
+}
+
 /** A deletion has no new object, and a creation no old one. */
 function after(expression: string): string {
   return `object == null || (${expression})`;
@@ -148,7 +192,7 @@ function ownedBy(object: string, owner: string): string {
   return `(has(${labels}) && ${key} in ${labels} && ${labels}[${key}] == ${quoted(owner)})`;
 }
 
-function parentPattern({ agentId, cluster }: RegistrationPolicyArgs): string {
+function parentPattern({ agentId, cluster }: PodRegistration): string {
   const nodeUid = "{nodeUid}";
   const parts = agentId.replaceAll("{cluster}", () => cluster).split(nodeUid);
   return `^${parts.map(escaped).join("[A-Za-z0-9-]+")}$`;

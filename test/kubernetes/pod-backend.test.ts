@@ -219,9 +219,12 @@ describe("the Pod backend on a real cluster", () => {
         owner,
         trustDomain: testTrustDomain,
         className: "spire-mgmt-spire",
-        agentId: `spiffe://${testTrustDomain}/spire/agent/k8s_psat/{cluster}/{nodeUid}`,
-        cluster: real.cluster.clusterName,
-        executorUid: 2000,
+        pods: {
+          agentId: `spiffe://${testTrustDomain}/spire/agent/k8s_psat/{cluster}/{nodeUid}`,
+          cluster: real.cluster.clusterName,
+          executorUid: 2000,
+        },
+        guestAgents: { executorUid: 2000 },
       });
       await real.cluster.api.ensure(`${policies}/validatingadmissionpolicies`, policy, signal);
       await real.cluster.api.ensure(`${policies}/validatingadmissionpolicybindings`, binding, signal);
@@ -236,6 +239,38 @@ describe("the Pod backend on a real cluster", () => {
 
     it("lets an executor's entry pass", async () => {
       assert.equal(await refused(entry()), undefined);
+    });
+
+    const ofVm = (
+      parent = `ci.${owner}.gitea-task-42-1-00000000.${"0".repeat(32)}`,
+      selectors = ["unix:uid:2000"],
+    ) => {
+      const parentID = `spiffe://${testTrustDomain}/spire/agent/join_token/${parent}`;
+      const made = entry({ labels: { "ci.ddupan.top/backend": "vm" }, spec: { parentID, selectors } });
+      return { ...made, metadata: { ...made.metadata, name: "gitea-task-42-1-00000000" } };
+    };
+
+    it("lets the entry of a VM's own agent pass", async () => {
+      assert.equal(await refused(ofVm()), undefined);
+    });
+
+    it("refuses a VM's entry by the agent of another VM, of another owner or of a node", async () => {
+      const random = "0".repeat(32);
+      for (const parent of [
+        `ci.${owner}.gitea-task-42-2-00000000.${random}`,
+        `ci.somebody-else.gitea-task-42-1-00000000.${random}`,
+        `ci.${owner}.gitea-task-42-1-00000000.short`,
+        random,
+      ])
+        assert.match((await refused(ofVm(parent))) ?? "it passed", /nor of the VM of the entry's name/);
+      const { parentID } = entry().spec;
+      const byNode = { ...ofVm(), spec: { ...ofVm().spec, parentID } };
+      assert.match((await refused(byNode)) ?? "it passed", /nor of the VM of the entry's name/);
+    });
+
+    it("refuses a VM's entry with the selectors of a Pod", async () => {
+      const { selectors } = entry().spec;
+      assert.match((await refused(ofVm(undefined, selectors))) ?? "it passed", /the selectors/);
     });
 
     for (const [what, changes, words] of [

@@ -36,7 +36,8 @@ export async function lookAfterVms(options: LookAfterOptions, signal: AbortSigna
     busy.set(key, running);
   };
   const tell = (fields: { readonly key?: string; readonly error: string }, sentence: string) => {
-    const due = told.due(`${sentence} ${fields.key ?? ""} ${fields.error}`);
+    // Not by the error: each names its own request.
+    const due = told.due(`${sentence} ${fields.key ?? ""}`);
     if (due !== undefined) log.warn({ ...fields, leftOut: due.leftOut }, sentence);
   };
   // That there is none is told as an error, as at each create.

@@ -24,7 +24,7 @@ export async function removeSandbox(
   const end = steady() + times.goneMs;
   let absent = 0;
   let isAsked = false;
-  for (;;) {
+  for (let looks = 0; ; looks++) {
     const found = await api.get(id, signal);
     if (found === undefined) absent++;
     else {
@@ -40,6 +40,7 @@ export async function removeSandbox(
     }
     if (absent === absences) return;
     if (steady() >= end) throw new BackendError("retryable", `sandbox ${id} was deleted, and is still there`);
-    await clock.sleep(times.goneEveryMs, signal);
+    const pauseMs = absent > 0 ? times.goneEveryMs : times.goneEveryMs * 2 ** Math.min(10, looks);
+    await clock.sleep(Math.min(pauseMs, times.pollMs), signal);
   }
 }

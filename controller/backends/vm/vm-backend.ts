@@ -56,23 +56,26 @@ export function createVmBackend(options: VmBackendOptions): VmBackend {
   const creates = createKeyedQueue();
   const moved = createWakeup();
 
-  /** VMs of any trouble must not end the process, in which Pods have their jobs. */
-  const identities = async (signal: AbortSignal) => {
-    for (;;) {
-      try {
-        await identity.run(
-          (name, abort) => isThere(name, world, abort),
-          (name) => known.changed(name),
-          signal,
-        );
-        log.error({}, "looking after identities of vms ended by itself");
-      } catch (error) {
-        signal.throwIfAborted();
-        log.error({ error: describeError(error) }, "looking after identities of vms failed");
+  /** A mistake of ours with VMs must not end the process, in which Pods have their jobs. */
+  const persistently =
+    (run: (signal: AbortSignal) => Promise<void>, doing: string) => async (signal: AbortSignal) => {
+      for (;;) {
+        try {
+          await run(signal);
+          log.error({ doing }, "looking after vms ended by itself");
+        } catch (error) {
+          signal.throwIfAborted();
+          log.error({ doing, error: describeError(error) }, "looking after vms failed");
+        }
+        await clock.sleep(againMs, signal);
       }
-      await clock.sleep(againMs, signal);
-    }
-  };
+    };
+  const lookAfterIdentities = (signal: AbortSignal) =>
+    identity.run(
+      (name, abort) => isThere(name, world, abort),
+      (name) => known.changed(name),
+      signal,
+    );
 
   return {
     kind: "vm",
@@ -112,8 +115,14 @@ export function createVmBackend(options: VmBackendOptions): VmBackend {
     run: (signal) =>
       runTasks(
         [
-          { name: "looking at VMs", run: (abort) => lookAfterVms({ ...world, moved, random }, abort) },
-          { name: "identities of VMs", run: identities },
+          {
+            name: "looking at VMs",
+            run: persistently((abort) => lookAfterVms({ ...world, moved, random }, abort), "looking at VMs"),
+          },
+          {
+            name: "identities of VMs",
+            run: persistently(lookAfterIdentities, "identities of VMs"),
+          },
         ],
         signal,
       ),

@@ -25,7 +25,7 @@ export type VmTimes = {
   readonly searchMs: number;
   /** A sandbox that is deleted is followed for this long … */
   readonly goneMs: number;
-  /** … and looked at this often. */
+  /** … and looked at this often at first, later as often as all are listed. */
   readonly goneEveryMs: number;
   /** The server itself removes a sandbox this long after its deadline, should no controller do it. */
   readonly ttlMarginMs: number;

@@ -393,8 +393,8 @@ describe("VMs of an OpenSandbox server", () => {
     world.identity.failNext("run");
     const stop = new AbortController();
     const run = world.backend.run(stop.signal);
-    const line = await world.log.line("looking after identities of vms failed");
-    assert.equal(line.level, "error");
+    const line = await world.log.line("looking after vms failed");
+    assert.deepEqual([line.level, line.fields["doing"]], ["error", "identities of VMs"]);
     await lists(world, 3);
     stop.abort(new Error("enough"));
     await run;
