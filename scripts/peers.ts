@@ -3,6 +3,7 @@ import { describeError } from "../controller/platform/errors.ts";
 import { cacheFolder } from "./peers/cache-folder.ts";
 import { clusterObstacle } from "./peers/cluster/obstacle.ts";
 import { prepareCluster } from "./peers/cluster/prepare-cluster.ts";
+import { spireCrds } from "./peers/cluster/spire-crds.ts";
 import { prepareOpenSandboxLab } from "./peers/opensandbox/prepare-lab.ts";
 import { openSandboxObstacle, type OpenSandboxPeer } from "./peers/opensandbox/prepare-server.ts";
 import type { GiteaPeer, Peer, PeerName } from "./peers/peer.ts";
@@ -85,9 +86,17 @@ async function prepare(
     word === cluster ? await clusterObstacle(process.env) : await openSandboxObstacle(process.env, signal);
   // Who cannot run it has no need of it, as in its tests; a CI promises everything.
   if (obstacle !== undefined && process.env["CI"] !== "true") return [`${word}: left out: ${obstacle}`];
-  if (word === sandboxes) return Object.values(await prepareOpenSandboxLab(options, signal)).map(describe);
+  if (word === sandboxes) return (await prepareSandboxes(options, signal)).map(describe);
   const { peers, images } = await prepareCluster(options, signal);
   return [...Object.values(peers).map(describe), `${word}: images of executors ${images}`];
+}
+
+/** With what turns resources of entries into SPIRE's, for the jobs in VMs. */
+async function prepareSandboxes(options: PrepareOptions, signal: AbortSignal) {
+  const { server, etcd, apiServer } = await prepareOpenSandboxLab(options, signal);
+  const entries = await preparePeer("spire-controller-manager", options, signal);
+  await spireCrds(process.env, signal);
+  return [server, etcd, apiServer, entries];
 }
 
 async function preparePeerOf(
