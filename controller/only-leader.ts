@@ -20,7 +20,7 @@ function guarded<Args extends readonly unknown[], Answer>(
 
 /** The backend, with nothing created, given an identity, killed or deleted by a process that leads no more. */
 export function backendOfLeader(backend: Backend, mustLead: MustLead): Backend {
-  const { commandFor } = backend;
+  const { commandFor, endsUnseen } = backend;
   return {
     kind: backend.kind,
     list: (signal) => backend.list(signal),
@@ -32,6 +32,7 @@ export function backendOfLeader(backend: Backend, mustLead: MustLead): Backend {
     delete: guarded((...call) => backend.delete(...call), mustLead),
     onChange: (listener) => backend.onChange(listener),
     ...(commandFor === undefined ? {} : { commandFor }),
+    ...(endsUnseen === undefined ? {} : { endsUnseen }),
   };
 }
 

@@ -79,6 +79,8 @@ export function createVmBackend(options: VmBackendOptions): VmBackend {
 
   return {
     kind: "vm",
+    // A VM waits for a program and outlives it, and the API knows of no program.
+    endsUnseen: true,
     list: (signal) =>
       asBackend(
         "listing VMs",
