@@ -55,11 +55,11 @@ export function queueOfLeader(queue: CorePorts["queue"], mustLead: MustLead): Le
   };
 }
 
-/** Gitea, with no end told and no row written by a process that leads no more. */
-export function giteaOfLeader(gitea: TaskCalls, mustLead: MustLead): TaskCalls {
+/** Gitea, with nothing told and no row written by a process that may not: `guard` throws then. */
+export function guardedGitea(gitea: TaskCalls, guard: () => void): TaskCalls {
   return {
-    updateTask: guarded((...call) => gitea.updateTask(...call), mustLead),
-    updateLog: guarded((...call) => gitea.updateLog(...call), mustLead),
+    updateTask: guarded((...call) => gitea.updateTask(...call), guard),
+    updateLog: guarded((...call) => gitea.updateLog(...call), guard),
   };
 }
 
