@@ -13,8 +13,8 @@ export async function deleteVm(name: string, world: VmWorld, signal: AbortSignal
   const sandboxes = there.length > 0 ? there : await reader.readOf(name, signal);
   await Promise.all(
     sandboxes.map(async ({ id, life }) => {
-      if (!life.isGone) await removeSandbox(id, world, signal);
-      known.forget(id);
+      const isDeleted = life.isGone && life.mayReturn !== true;
+      known.forget(id, isDeleted || (await removeSandbox(id, world, signal)));
     }),
   );
   if (revoked?.status === "rejected") throw revoked.reason;

@@ -25,13 +25,13 @@ export async function endVm(
   await Promise.all(living.map((one) => endSandbox(one, why, world, signal)));
 }
 
-/** Ends one of several. */
+/** Ends one of several. Whether it was deleted by this call. */
 export async function endSandbox(
   { id }: KnownSandbox,
   why: EndReason,
   world: VmWorld,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<boolean> {
   const { known, log } = world;
   try {
     await addMetadata(id, { [killedForLabel]: labelText(why.reason) }, world, signal);
@@ -39,8 +39,9 @@ export async function endSandbox(
     signal.throwIfAborted();
     log.warn({ sandbox: id, error: describeError(error) }, "writing the reason on a sandbox failed");
   }
-  await removeSandbox(id, world, signal);
-  known.noteEnded(id, { phase: "ended", ...why });
+  const isDeleted = await removeSandbox(id, world, signal);
+  known.noteEnded(id, { phase: "ended", ...why }, isDeleted);
+  return isDeleted;
 }
 
 /** It is tried again when the executor is deleted. */

@@ -12,8 +12,7 @@ export async function isThere(
 ): Promise<boolean> {
   if (asked.mayCome(name)) return true;
   // A list may lack what is there, but what is asked for by its id is told as it is.
-  for (const { id, life } of known.of(name)) {
-    if (life.isGone) continue;
+  for (const { id } of known.of(name)) {
     const found = await api.get(id, signal);
     if (found !== undefined && belongsTo(found.metadata, owner)) return true;
   }

@@ -31,10 +31,10 @@ export type KnownSandboxes = {
   noteMissing(id: string): void;
   /** We have added this metadata: no answer that lacks it is a later one. */
   noteAdded(id: string, metadata: Texts): void;
-  /** We have ended it, and it is gone. */
-  noteEnded(id: string, state: Extract<ExecutorState, { phase: "ended" }>): void;
-  /** We have deleted it: whatever still shows it is old. */
-  forget(id: string): void;
+  /** We have ended it, and it is gone. `isDeleted`: by our word. */
+  noteEnded(id: string, state: Extract<ExecutorState, { phase: "ended" }>, isDeleted: boolean): void;
+  /** We want no more of it. `isDeleted`: by our word, so that whatever still shows it is old. */
+  forget(id: string, isDeleted: boolean): void;
   /** It has been handed out as the executor of its name. */
   handOut(id: string): void;
   get(id: string): KnownSandbox | undefined;
@@ -72,7 +72,7 @@ export function createKnownSandboxes(options: KnownSandboxesOptions): KnownSandb
   const known = new Map<string, KnownSandbox>();
   const added = new Map<string, Texts>();
   const handedOut = new Set<string>();
-  const forgotten = new Set<string>();
+  const forgotten = new Map<string, { readonly isDeleted: boolean }>();
   const listeners = new Set<(name?: string) => void>();
 
   const changed = (name?: string) => {
@@ -109,12 +109,16 @@ export function createKnownSandboxes(options: KnownSandboxesOptions): KnownSandb
     return afterAnswer(before, answer, around, times);
   };
 
+  /** It is gone, but for an answer to a question for just this one. */
+  const mayReturn = (id: string) =>
+    known.get(id)?.life.mayReturn === true || forgotten.get(id)?.isDeleted === false;
+
   /** What would be known after that; undefined of one that is not ours, or that we know to be gone. */
   const taken = (sandbox: Sandbox, asked: boolean): KnownSandbox | undefined => {
     const { id, state, words, isAllocated } = sandbox;
     const before = known.get(id);
-    if (forgotten.has(id) || before?.life.isGone === true || !belongsTo(sandbox.metadata, owner))
-      return undefined;
+    const isGone = forgotten.has(id) || before?.life.isGone === true;
+    if ((isGone && !(asked && mayReturn(id))) || !belongsTo(sandbox.metadata, owner)) return undefined;
     const metadata = { ...sandbox.metadata, ...added.get(id) };
     const reading = readSandbox(metadata, trustDomain);
     const { executor, askedAt = sandbox.createdAt } = reading;
@@ -178,6 +182,7 @@ export function createKnownSandboxes(options: KnownSandboxesOptions): KnownSandb
     note: (sandbox, asked) => {
       const next = taken(sandbox, asked);
       if (next !== undefined) {
+        forgotten.delete(sandbox.id);
         put(next);
         return;
       }
@@ -203,16 +208,18 @@ export function createKnownSandboxes(options: KnownSandboxesOptions): KnownSandb
       const all = { ...before.metadata, ...metadata };
       put({ ...before, metadata: all, reading: readSandbox(all, trustDomain) });
     },
-    noteEnded: (id, state) => {
+    noteEnded: (id, state, isDeleted) => {
       const before = known.get(id);
-      if (before !== undefined)
-        put({ ...before, life: { ...before.life, state, isGone: true, isStopping: false } });
+      if (before === undefined) return;
+      const { hasRun } = before.life;
+      const life: Life = { hasRun, state, isGone: true, isStopping: false };
+      put({ ...before, life: isDeleted ? life : { ...life, mayReturn: true } });
     },
-    forget: (id) => {
+    forget: (id, isDeleted) => {
       const name = known.get(id)?.name;
       drop(id);
-      forgotten.add(id);
-      const [oldest] = forgotten;
+      forgotten.set(id, { isDeleted: isDeleted || forgotten.get(id)?.isDeleted === true });
+      const [oldest] = forgotten.keys();
       if (forgotten.size > mostForgotten && oldest !== undefined) forgotten.delete(oldest);
       if (name !== undefined) changed(name);
     },
@@ -226,6 +233,7 @@ export function createKnownSandboxes(options: KnownSandboxesOptions): KnownSandb
       return one === undefined ? keptFirst([...known.values()].filter((each) => each.name === name)) : [one];
     },
     isDoubtful: (sandbox) => {
+      if (mayReturn(sandbox.id)) return true;
       const before = known.get(sandbox.id);
       if (before === undefined || before.life.isGone) return false;
       // What was asked for by its id is not taken back by a list.

@@ -60,7 +60,43 @@ describe("VMs of an OpenSandbox server", () => {
       world.server.remove(id);
       world.server.release(id);
       const { state } = await reaches(world.backend, name, "ended");
-      assert.equal(state.cause, "killed");
+      assert.equal(state.cause, "vanished");
+    });
+
+    it("when another server answers for a while, which knows none of them", async () => {
+      const { world, id } = await running();
+      world.server.freeze("reads", []);
+      assert.equal((await reaches(world.backend, name, "ended")).state.cause, "vanished");
+      world.server.thaw();
+      await reaches(world.backend, name, "running");
+      await world.backend.delete(name, signal);
+      assert.equal(world.server.sandbox(id), undefined);
+    });
+
+    it("when one was killed while another server answered: it runs, and can be killed", async () => {
+      const { world, id } = await running({ times: { lagMs: 60_000 } });
+      world.server.freeze("reads", []);
+      await world.backend.kill(name, "it is silent", signal);
+      assert.equal(await phase(world), "ended");
+      world.server.thaw();
+      await reaches(world.backend, name, "running");
+      await world.backend.kill(name, "it is silent", signal);
+      assert.equal(world.server.sandbox(id), undefined);
+      assert.equal(await phase(world), "ended");
+    });
+
+    it("when one was deleted while another server answered: it was never told, and it is there again", async () => {
+      const { world, id } = await running();
+      world.server.freeze("reads", []);
+      await reaches(world.backend, name, "ended");
+      await world.backend.delete(name, signal);
+      assert.equal(await phase(world), undefined);
+      world.server.thaw();
+      await reaches(world.backend, name, "running");
+      await world.backend.delete(name, signal);
+      assert.equal(world.server.sandbox(id), undefined);
+      await lists(world, 3);
+      assert.equal(await phase(world), undefined);
     });
 
     it("when a frozen list shows as running what has ended", async () => {
