@@ -1,10 +1,10 @@
-import type { Texts } from "../../assignment/executor-metadata.ts";
+import { type ExecutorMetadata, executorName, type Texts } from "../../assignment/executor-metadata.ts";
 import type { Failure } from "../../assignment/failure.ts";
 import type { Sandbox } from "../../opensandbox/opensandbox-api.ts";
 import type { Clock, SteadyClock } from "../../platform/clock.ts";
 import type { Logger } from "../../platform/logger.ts";
 import type { Backend, Executor, ExecutorState, InvalidExecutor } from "../backend.ts";
-import { belongsTo, readSandbox, type SandboxReading } from "./sandbox-executor.ts";
+import { belongsTo, readSandbox, sameAttempt, type SandboxReading } from "./sandbox-executor.ts";
 import { keptOf, type Twin } from "./twins.ts";
 import { afterAnswer, type Answer, type Life } from "./vm-life.ts";
 import type { VmTimes } from "./vm-options.ts";
@@ -72,6 +72,8 @@ export function createKnownSandboxes(options: KnownSandboxesOptions): KnownSandb
   const known = new Map<string, KnownSandbox>();
   const added = new Map<string, Texts>();
   const handedOut = new Set<string>();
+  /** What they were when they were first read, by id. */
+  const first = new Map<string, ExecutorMetadata>();
   const forgotten = new Map<string, { readonly isDeleted: boolean }>();
   const listeners = new Set<(name?: string) => void>();
 
@@ -82,6 +84,7 @@ export function createKnownSandboxes(options: KnownSandboxesOptions): KnownSandb
     known.delete(id);
     added.delete(id);
     handedOut.delete(id);
+    first.delete(id);
   };
   const put = (next: KnownSandbox) => {
     const before = known.get(next.id);
@@ -92,6 +95,20 @@ export function createKnownSandboxes(options: KnownSandboxesOptions): KnownSandb
   const forgetOldest = () => {
     const gone = [...known.values()].filter(({ life }) => life.isGone);
     for (const { id } of gone.slice(0, Math.max(0, gone.length - mostGone))) drop(id);
+  };
+
+  /** A sandbox is one executor's for its whole life: what says otherwise is somebody's hand. */
+  const readingOf = (id: string, metadata: Texts): SandboxReading => {
+    const reading = readSandbox(metadata, trustDomain);
+    const { executor } = reading;
+    const was = first.get(id);
+    if (executor.kind === "valid" && was === undefined) first.set(id, executor.metadata);
+    if (was === undefined || (executor.kind === "valid" && sameAttempt(executor.metadata, was)))
+      return reading;
+    const name = executorName(was.assignment, was.attempt);
+    const reason =
+      executor.kind === "valid" ? `it says to be of ${executor.name}, and is another's` : executor.reason;
+    return { ...reading, executor: { kind: "invalid", name, reason } };
   };
 
   const lifeAfter = (
@@ -120,7 +137,7 @@ export function createKnownSandboxes(options: KnownSandboxesOptions): KnownSandb
     const isGone = forgotten.has(id) || before?.life.isGone === true;
     if ((isGone && !(asked && mayReturn(id))) || !belongsTo(sandbox.metadata, owner)) return undefined;
     const metadata = { ...sandbox.metadata, ...added.get(id) };
-    const reading = readSandbox(metadata, trustDomain);
+    const reading = readingOf(id, metadata);
     const { executor, askedAt = sandbox.createdAt } = reading;
     const now = clock.now();
     const createdAt = before?.createdAt ?? Math.min(askedAt ?? now, now);
@@ -128,7 +145,6 @@ export function createKnownSandboxes(options: KnownSandboxesOptions): KnownSandb
     return {
       ...seen,
       id,
-      // What we knew once stays its name, whatever becomes of its labels.
       name: executor.name ?? before?.name ?? id,
       life: lifeAfter(before?.life, { kind: "there", state, words, isAllocated }, seen),
       askedAt: asked || before === undefined ? steady() : before.askedAt,
@@ -206,7 +222,7 @@ export function createKnownSandboxes(options: KnownSandboxesOptions): KnownSandb
       if (before === undefined) return;
       added.set(id, { ...added.get(id), ...metadata });
       const all = { ...before.metadata, ...metadata };
-      put({ ...before, metadata: all, reading: readSandbox(all, trustDomain) });
+      put({ ...before, metadata: all, reading: readingOf(id, all) });
     },
     noteEnded: (id, state, isDeleted) => {
       const before = known.get(id);

@@ -7,6 +7,7 @@ import { sandboxMetadata } from "../../../../controller/backends/vm/sandbox-exec
 import { describeError } from "../../../../controller/platform/errors.ts";
 import { anExecutorRequest, reaches } from "../../../support/backend-contract.ts";
 import { eventually } from "../../../support/eventually.ts";
+import type { StoredSandbox } from "../../../fakes/opensandbox/stored-sandbox.ts";
 import { makeVmWorld, type VmWorld, type VmWorldOptions } from "./vm-world.ts";
 
 const { signal } = new AbortController();
@@ -203,6 +204,36 @@ describe("VMs of an OpenSandbox server", () => {
       invalid.map((one) => one.name),
       [name],
     );
+  });
+
+  it("stay what they were when somebody writes other metadata on them: that is reported, and ends no other", async () => {
+    const { world, id } = await running();
+    const other = anExecutorRequest("vm", { assignment: { taskId: 77n } });
+    const { name: otherName } = await world.backend.create(other, signal);
+    const [victim] = world.sandboxes(otherName);
+    assert.ok(victim !== undefined);
+    const own = world.server.sandbox(id)?.labels ?? {};
+    const reported = async (labels: StoredSandbox["labels"]) => {
+      world.server.change(id, { labels });
+      await eventually(
+        "it is seen",
+        async () => (await world.backend.list(signal)).invalid.length === 1,
+        10_000,
+        5,
+      );
+      await lists(world, 5);
+      const { executors, invalid } = await world.backend.list(signal);
+      assert.deepEqual(
+        [executors.map((one) => one.name), invalid.map((one) => one.name)],
+        [[otherName], [name]],
+      );
+      assert.match(invalid[0]?.reason ?? "", new RegExp(id));
+      assert.equal(world.server.count("delete"), 0);
+    };
+    await reported(victim.labels);
+    await reported({ ...own, "ci.ddupan.top/attempt": "2" });
+    world.server.change(id, { labels: own });
+    await reaches(world.backend, name, "running");
   });
 
   it("are left alone when they are somebody else's now, also by a delete that knows them still", async () => {
