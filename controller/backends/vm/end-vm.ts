@@ -19,9 +19,13 @@ export async function endVm(
   world: VmWorld,
   signal: AbortSignal,
 ): Promise<void> {
+  const alive = () => world.known.of(name).filter(isAlive);
+  // Before anything is asked of the server: its outage must leave nobody an identity.
+  const isRevoked = alive().length > 0;
+  if (isRevoked) await revoke(name, world, signal);
   await world.reader.refresh(signal);
-  const living = world.known.of(name).filter(isAlive);
-  if (living.length > 0) await revoke(name, world, signal);
+  const living = alive();
+  if (!isRevoked && living.length > 0) await revoke(name, world, signal);
   await Promise.all(living.map((one) => endSandbox(one, why, world, signal)));
 }
 

@@ -368,6 +368,20 @@ describe("VMs of an OpenSandbox server", () => {
       assert.equal(world.server.count("delete"), 1);
     });
 
+    for (const act of ["kill", "delete"] as const)
+      it(`without their identity though the server does not answer: ${act}`, async () => {
+        const { world } = await running({ isIdle: true, times: { staleMs: 0 } });
+        await world.backend.bindIdentity((await world.listed(name))!, signal);
+        world.server.setStoreAway(true);
+        const acting =
+          act === "kill" ? world.backend.kill(name, "over", signal) : world.backend.delete(name, signal);
+        await assert.rejects(acting, refused("retryable", /LIST_UNAVAILABLE/));
+        assert.ok(!world.identity.bound.has(name), "it is taken away all the same");
+        world.server.setStoreAway(false);
+        await world.backend.delete(name, signal);
+        assert.deepEqual(await world.remains(name), []);
+      });
+
     it("with an error as long as they do not go", async () => {
       const { world, id } = await running({ times: { goneMs: 100 } });
       world.server.hold(id);
