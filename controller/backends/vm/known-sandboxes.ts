@@ -73,7 +73,10 @@ export function createKnownSandboxes(options: KnownSandboxesOptions): KnownSandb
   const added = new Map<string, Texts>();
   const handedOut = new Set<string>();
   /** What they were when they were first read, by id. */
-  const first = new Map<string, ExecutorMetadata>();
+  const first = new Map<
+    string,
+    { readonly metadata: ExecutorMetadata; readonly times: Omit<SandboxReading, "executor"> }
+  >();
   const forgotten = new Map<string, { readonly isDeleted: boolean }>();
   const listeners = new Set<(name?: string) => void>();
 
@@ -100,15 +103,20 @@ export function createKnownSandboxes(options: KnownSandboxesOptions): KnownSandb
   /** A sandbox is one executor's for its whole life: what says otherwise is somebody's hand. */
   const readingOf = (id: string, metadata: Texts): SandboxReading => {
     const reading = readSandbox(metadata, trustDomain);
-    const { executor } = reading;
+    const { executor, ...said } = reading;
     const was = first.get(id);
-    if (executor.kind === "valid" && was === undefined) first.set(id, executor.metadata);
-    if (was === undefined || (executor.kind === "valid" && sameAttempt(executor.metadata, was)))
+    if (was === undefined) {
+      // When something is to end that cannot be read is nothing to go by either.
+      if (executor.kind === "invalid") return { executor };
+      first.set(id, { metadata: executor.metadata, times: said });
       return reading;
-    const name = executorName(was.assignment, was.attempt);
+    }
+    if (executor.kind === "valid" && sameAttempt(executor.metadata, was.metadata))
+      return { ...was.times, executor };
+    const name = executorName(was.metadata.assignment, was.metadata.attempt);
     const reason =
       executor.kind === "valid" ? `it says to be of ${executor.name}, and is another's` : executor.reason;
-    return { ...reading, executor: { kind: "invalid", name, reason } };
+    return { ...was.times, executor: { kind: "invalid", name, reason } };
   };
 
   const lifeAfter = (

@@ -236,6 +236,18 @@ describe("VMs of an OpenSandbox server", () => {
     await reaches(world.backend, name, "running");
   });
 
+  it("are as old as the server says, and end when we have said, whatever somebody writes on them", async () => {
+    const { world, id } = await running();
+    const { createdAt = 0, labels: own = {} } = world.server.sandbox(id) ?? {};
+    const times = { "ci.ddupan.top/asked-at": "1", "ci.ddupan.top/deadline-at": "1" };
+    world.server.change(id, { labels: { ...own, ...times } });
+    await lists(world, 10);
+    assert.equal(await phase(world), "running");
+    world.server.change(id, { labels: { ...own, ...times, "ci.ddupan.top/task-id": "x" } });
+    const [invalid] = (await world.another().list(signal)).invalid;
+    assert.ok(Math.abs((invalid?.createdAt ?? 0) - createdAt) < 5_000, String(invalid?.createdAt));
+  });
+
   it("are left alone when they are somebody else's now, also by a delete that knows them still", async () => {
     const { world, id } = await running({ isIdle: true });
     await world.backend.list(signal);
