@@ -468,6 +468,16 @@ describe("VMs of an OpenSandbox server", () => {
     assert.equal(await world.identity.isThere("gitea-task-7-1-00000000", signal), false);
   });
 
+  it("have their identities while the server looks into another namespace, where there is no pool", async () => {
+    const { world } = await running();
+    world.server.freeze("reads", []);
+    world.server.pools.remove("ci-vm");
+    await reaches(world.backend, name, "ended");
+    await assert.rejects(world.identity.isThere(name, signal), /there is no pool ci-vm/);
+    world.server.pools.open("ci-vm", 8);
+    assert.equal(await world.identity.isThere(name, signal), false);
+  });
+
   it("have their identities while nobody knows whether they come", async () => {
     const world = await aWorld();
     const held = world.server.holdNext("create", "before");
