@@ -187,6 +187,20 @@ describe("the next steps of an assignment", () => {
       0,
       ["failed oom"],
     ],
+    [
+      "claimed, ended unseen, and silent",
+      inPhase("claimed"),
+      { executors: [executor(1, "ended", "vanished")], heardAt: testStart },
+      absentMs,
+      ["failed vanished"],
+    ],
+    [
+      "claimed, ended unseen, but heard of since",
+      inPhase("claimed"),
+      { executors: [executor(1, "ended", "vanished")], heardAt: testStart + 1 },
+      absentMs,
+      [],
+    ],
     ["claimed and missing in one list", inPhase("claimed"), {}, absentMs, []],
     [
       "claimed and missing, not for long",
