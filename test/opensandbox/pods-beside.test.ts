@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "mocha";
 import { writeSecret } from "../../scripts/quick-start/secrets.ts";
+import { eventually } from "../support/eventually.ts";
 import { usePlatform } from "../support/platform.ts";
 import { useOpenSandbox } from "../support/opensandbox/use-opensandbox.ts";
 
@@ -14,8 +15,8 @@ describe("jobs in Pods, in one process with VMs", function () {
   const lab = useOpenSandbox();
   const real = usePlatform({ controller: { COMPONENTS: "scheduler,pod-worker", POD_CAPACITY: "1" } });
 
-  /** From the fetch of each of some jobs to its claim, in milliseconds, with what the OpenSandbox server does. */
-  const startsOf = async (name: string): Promise<readonly number[]> => {
+  /** Runs some jobs, one by one, and tells how long each took from its fetch to its claim. */
+  const startsOf = async (name: string): Promise<void> => {
     const starts: number[] = [];
     for (let number = 1; number <= jobs; number++) {
       const from = real.lines.length;
@@ -27,11 +28,19 @@ describe("jobs in Pods, in one process with VMs", function () {
       starts.push(at(({ event }) => event === "runner_claimed") - at(({ msg }) => msg === "task stored"));
     }
     assert.ok(
-      starts.every((ms) => ms > 0 && ms < 30_000),
+      starts.every((ms) => ms > 0),
       starts.join(),
     );
     process.stdout.write(`      stored → claimed, ${name}: ${starts.join(", ")} ms\n`);
-    return starts;
+  };
+  /** Starts the controller anew, for VMs as well, and runs the jobs; the trouble is there all the time. */
+  const troubled = async (name: string, changed: Readonly<Record<string, string>> = {}) => {
+    const from = real.lines.length;
+    await real.platform.restartController(soon(), { ...withVms(), ...changed });
+    await startsOf(name);
+    await eventually("the VMs' trouble is seen", () =>
+      real.lines.slice(from).some(({ msg }) => msg === "listing sandboxes failed"),
+    );
   };
   const withVms = () => ({
     COMPONENTS: "scheduler,pod-worker,vm-worker",
@@ -47,8 +56,7 @@ describe("jobs in Pods, in one process with VMs", function () {
   it("run while the OpenSandbox server does not answer, from the controller's start on", async () => {
     lab.server.component.pause();
     try {
-      await real.platform.restartController(soon(), withVms());
-      await startsOf("hanging");
+      await troubled("hanging");
     } finally {
       lab.server.component.resume();
     }
@@ -56,13 +64,11 @@ describe("jobs in Pods, in one process with VMs", function () {
 
   it("run while it refuses our key", async () => {
     const wrong = await writeSecret(lab.folder.path, "wrong-key", "wrong");
-    await real.platform.restartController(soon(), { ...withVms(), OPENSANDBOX_API_KEY_FILE: wrong });
-    await startsOf("refusing");
+    await troubled("refusing", { OPENSANDBOX_API_KEY_FILE: wrong });
   });
 
   it("run while it is away, from the controller's start on", async () => {
     await lab.server.stop();
-    await real.platform.restartController(soon(), withVms());
-    await startsOf("away");
+    await troubled("away");
   });
 });
