@@ -29,6 +29,7 @@ export const consumerKind: ResourceKind<ConsumerInputs> = {
   noun: "consumer",
   inputs,
   defaults: inputs.partial().parse({}),
+  idInputs: ["stream", "durable"],
   // What it had in hand is delivered anew: the stream has the messages.
   difficulties: (from, to) => [
     ...fixed("stream", from, to, harmless("a consumer belongs to one stream")),

@@ -89,11 +89,11 @@ export function createProvider(manager: () => Promise<JetStreamManager>): Provid
       const [from, to] = [plainProperties(before), plainProperties(wanted)];
       const names = new Set([...Object.keys(from), ...Object.keys(to)]);
       const changed = [...names].filter((name) => JSON.stringify(from[name]) !== JSON.stringify(to[name]));
-      const replaced = new Set(
-        difficulties(kindOf(type), from, to)
-          .filter(({ by }) => by === "replacement")
-          .map(({ property }) => property),
-      );
+      const kind = kindOf(type);
+      // What becomes of an id that is not known yet, since what it hangs on is replaced, is another object.
+      const replaced = new Set<string>(kind.idInputs.filter((name) => isUnknown(to[name])));
+      for (const { property, by } of difficulties(kind, from, to))
+        if (by === "replacement") replaced.add(property);
       return changed.toSorted().map((property) => ({
         property,
         kind: from[property] === undefined ? "add" : to[property] === undefined ? "delete" : "update",

@@ -31,6 +31,7 @@ export const streamKind: ResourceKind<StreamInputs> = {
   noun: "stream",
   inputs,
   defaults: inputs.partial().parse({}),
+  idInputs: ["name"],
   difficulties: (from, to) => [
     ...fixed("name", from, to, empty("a stream cannot be renamed")),
     ...fixed("storage", from, to, empty("the server cannot move a stream between file and memory")),

@@ -208,6 +208,15 @@ describe("jetstream provider", () => {
     await provider.delete("Consumer", id, more);
   });
 
+  it("replaces a consumer with its stream, whose name the engine takes for unknown then", async () => {
+    const { inputs } = await made("Stream", stream());
+    const consumer = await checked("Consumer", { stream: name, durable: "pod" });
+    const news = { ...(consumer as object), stream: unknown } as never;
+    assert.deepEqual(await provider.diff("Consumer", consumer, news), { stream: "UPDATE_REPLACE" });
+    const open = { ...(inputs as object), maxAgeSeconds: unknown } as never;
+    assert.deepEqual(await provider.diff("Stream", inputs, open), { maxAgeSeconds: "UPDATE" });
+  });
+
   it("makes consumers of all that a stream has, and replaces one whose filter goes", async () => {
     await made("Stream", stream());
     const wanted = { stream: name, durable: "all" };
