@@ -1,4 +1,10 @@
-import { type CustomResourceOptions, type Input, type Output, CustomResource, ProviderResource } from "@pulumi/pulumi";
+import {
+  type CustomResourceOptions,
+  type Input,
+  type Output,
+  CustomResource,
+  ProviderResource,
+} from "@pulumi/pulumi";
 import type { ConnectionInputs } from "./connection.ts";
 import type { ConsumerInputs } from "./consumer-kind.ts";
 import type { KeyValueInputs } from "./key-value-kind.ts";

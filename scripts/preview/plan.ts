@@ -48,7 +48,7 @@ export function commentOf(stack: string, plan: Plan): string {
 /** The counts of the CLI's summary: `2 to create, 1 to update, 7 unchanged`. */
 function summaryOf(stdout: string): string {
   const [, summary = ""] = stdout.split(/^Resources:$/m);
-  const counts = [...summary.matchAll(/^\s+(?:[-+~=<>]+ )?(\d+ (?:to \S+|changes|unchanged).*)$/gm)];
+  const counts = [...summary.matchAll(/^\s+(?:[-+~=<>]+ ?)?(\d+ (?:to \S+|changes|unchanged).*)$/gm)];
   return counts.length === 0 ? "Nothing would change." : `${counts.map(([, count]) => count).join(", ")}.`;
 }
 

@@ -111,7 +111,8 @@ describe("the queue beside what is on the server already, through Pulumi's engin
   it("imports nothing where there is nothing", async () => {
     await configure();
     await stack.done("up", "--yes");
-    const urn = (await stack.resources()).find(({ type }) => type === "pulumi:providers:jetstream")?.urn ?? "";
+    const urn =
+      (await stack.resources()).find(({ type }) => type === "pulumi:providers:jetstream")?.urn ?? "";
     const options = ["--yes", "--generate-code=false", "--provider", `jetstream=${urn}`];
     const said = await stack.refused("import", ...options, "jetstream:index:Stream", "none", "NONE");
     assert.match(said, /'NONE' does not exist/);

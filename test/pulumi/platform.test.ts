@@ -12,7 +12,8 @@ describe("the platform through Pulumi's engine, with a configuration that is non
       const [command, ...options] = words;
       const said = await stack.refused(command, ...options);
       assert.match(said, /the stack's configuration is not usable:/);
-      for (const mistake of mistakes) assert.ok(said.includes(`  ${mistake}`), `${mistake} is not in: ${said}`);
+      for (const mistake of mistakes)
+        assert.ok(said.includes(`  ${mistake}`), `${mistake} is not in: ${said}`);
     }
     // But for the stack itself, which the engine registers before it runs the program.
     const others = (await stack.resources()).filter(({ type }) => type !== "pulumi:pulumi:Stack");

@@ -61,7 +61,10 @@ describe("npm run preview, with Pulumi's engine", () => {
       }
       const { exitCode, stdout } = await preview("prod");
       assert.equal(exitCode, 1, stdout);
-      assert.match(stdout, /\*\*No plan:\*\* NATS cannot be reached, so nobody knows what is there \(jetstream: /);
+      assert.match(
+        stdout,
+        /\*\*No plan:\*\* NATS cannot be reached, so nobody knows what is there \(jetstream: /,
+      );
     }
     await queue.nats.start();
   });

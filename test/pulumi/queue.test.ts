@@ -65,7 +65,11 @@ describe("the queue through Pulumi's engine", () => {
   });
 
   for (const [what, properties, reason] of [
-    ["another retention", { assignments: { retention: "limits" } }, /property retention .*messages would be lost/],
+    [
+      "another retention",
+      { assignments: { retention: "limits" } },
+      /property retention .*messages would be lost/,
+    ],
     [
       "other subjects",
       {

@@ -116,7 +116,10 @@ export function usePulumi(): PulumiUnderTest {
         },
         resources: async () => {
           const state: unknown = JSON.parse(await succeed(project, ["stack", "export", "--stack", name]));
-          return (state as { deployment: { resources?: { urn: string; type: string }[] } }).deployment.resources ?? [];
+          return (
+            (state as { deployment: { resources?: { urn: string; type: string }[] } }).deployment.resources ??
+            []
+          );
         },
       };
     },

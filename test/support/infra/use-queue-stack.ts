@@ -1,5 +1,11 @@
 import { after, before } from "mocha";
-import { connect, type ConsumerConfig, type JetStreamManager, type NatsConnection, type StreamConfig } from "nats";
+import {
+  connect,
+  type ConsumerConfig,
+  type JetStreamManager,
+  type NatsConnection,
+  type StreamConfig,
+} from "nats";
 import { type NatsUnderTest, useNats } from "../nats.ts";
 import { stackSettings } from "./stack-settings.ts";
 import { type PulumiUnderTest, type Stack, usePulumi } from "./use-pulumi.ts";
@@ -19,12 +25,12 @@ export type QueueStack = {
   /** As whoever administers the server by hand. */
   readonly server: JetStreamManager;
   /** Says anew what the stack's file says: settings beside the least that there have to be, and properties to be changed. */
-  configure(
+  readonly configure: (
     overrides?: Readonly<Record<string, unknown>>,
     properties?: Readonly<Record<string, object>>,
-  ): Promise<void>;
+  ) => Promise<void>;
   /** What is on the server, in the order of names. */
-  everything(): Promise<{
+  readonly everything: () => Promise<{
     readonly streams: readonly StreamConfig[];
     readonly consumers: readonly ConsumerConfig[];
   }>;
@@ -33,8 +39,8 @@ export type QueueStack = {
 
 /** Registers hooks that make a NATS server, an engine, and on it a stack `prod` of the queue alone, not brought up. */
 export function useQueueStack(): QueueStack {
-  const nats = useNats({ password: planted.natsPassword });
   const pulumi = usePulumi();
+  const nats = useNats({ password: planted.natsPassword });
   let connection: NatsConnection | undefined;
   let server: JetStreamManager | undefined;
   let made: Stack | undefined;
@@ -80,7 +86,9 @@ export function useQueueStack(): QueueStack {
       const list = await Array.fromAsync(there(server).streams.list(), ({ config }) => config);
       const streams = list.toSorted((one, other) => one.name.localeCompare(other.name));
       const consumers = await Promise.all(
-        streams.map(({ name }) => Array.fromAsync(there(server).consumers.list(name), ({ config }) => config)),
+        streams.map(({ name }) =>
+          Array.fromAsync(there(server).consumers.list(name), ({ config }) => config),
+        ),
       );
       return { streams, consumers: consumers.flat().toSorted(byDurable) };
     },
