@@ -62,6 +62,7 @@ export function createVmBackend(options: VmBackendOptions): VmBackend {
       for (;;) {
         try {
           await run(signal);
+          signal.throwIfAborted();
           log.error({ doing }, "looking after vms ended by itself");
         } catch (error) {
           signal.throwIfAborted();
