@@ -87,6 +87,7 @@ export async function bootstrapUnderTest(settings: BootstrapSettings = {}): Prom
     registrationFile: join(folder, ".runner"),
     environment: {
       PATH: `${folder}:${process.env["PATH"] ?? ""}`,
+      NODE_COMPILE_CACHE: process.env["NODE_COMPILE_CACHE"],
       FAKE_RUNNER_PART: part,
       FAKE_RUNNER_TRACE: traceFile,
       FAKE_RUNNER_FILE: join(folder, ".runner"),

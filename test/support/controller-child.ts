@@ -30,8 +30,9 @@ export function startControllerChild(
   environment: Readonly<Record<string, string>>,
   nodeOptions: readonly string[] = [],
 ): ControllerChild {
+  const { PATH, NODE_COMPILE_CACHE } = process.env;
   const child = spawn(process.execPath, [...nodeOptions, main], {
-    env: { PATH: process.env["PATH"], ...environment },
+    env: { PATH, NODE_COMPILE_CACHE, ...environment },
     stdio: ["ignore", "pipe", "pipe"],
   });
   const written = { stdout: "", stderr: "" };

@@ -1,4 +1,4 @@
-import { chmod, mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdir, mkdtemp, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, before } from "mocha";
@@ -111,6 +111,10 @@ export function useControllerPeers(): ControllerPeers {
     stateFolder: async () => {
       const state = path.join(folder, `state-${runs}`);
       await mkdir(state);
+      // What all executors run is the same for all controllers, and has a thousand files: the first one puts it there.
+      const program = path.join(folder, "program");
+      await mkdir(program, { recursive: true });
+      await symlink(program, path.join(state, "program"));
       return state;
     },
     secrets: () => [...playedGitea().runners.map(({ token }) => token), nats.password, capabilityKey],

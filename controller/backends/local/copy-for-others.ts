@@ -4,21 +4,21 @@ import { hasErrorCode } from "./error-code.ts";
 
 /**
  * Copies a folder with its files, so that everybody can read the copy, whatever the modes and the umask. Links are
- * followed; folders of these names are left out.
+ * followed.
  */
 export async function copyFolderForOthers(
   source: string,
   target: string,
-  without: readonly string[] = [],
+  isLeftOut: (name: string) => boolean = () => false,
 ): Promise<void> {
   await mkdir(target, { recursive: true });
   await chmod(target, 0o755);
   for (const name of await readdir(source)) {
-    if (without.includes(name)) continue;
+    if (isLeftOut(name)) continue;
     const from = path.join(source, name);
     const to = path.join(target, name);
     const info = await stat(from);
-    if (info.isDirectory()) await copyFolderForOthers(from, to, without);
+    if (info.isDirectory()) await copyFolderForOthers(from, to, isLeftOut);
     else if (info.isFile()) await copyFileForOthers(from, to);
   }
 }

@@ -86,8 +86,15 @@ async function copyProgram(
   }
   await copyFileForOthers(path.join(source, "package.json"), path.join(target, "package.json"));
   for (const folder of folders) await copyInside(source, target, folder);
-  // What lies in a package's own node_modules is in the closure itself, if it is needed.
-  for (const { folder } of installed) await copyInside(source, target, folder, ["node_modules"]);
+  for (const { folder } of installed) await copyInside(source, target, folder, isOfNoUse);
+}
+
+/**
+ * What lies in a package's own node_modules is in the closure itself, if it is needed. TypeScript, half of all files, is for
+ * compilers only: below node_modules Node does not strip types.
+ */
+function isOfNoUse(name: string): boolean {
+  return name === "node_modules" || /\.[cm]?ts$/.test(name);
 }
 
 /** Copies `source/folder` to `target/folder`, opening the folders between. */
@@ -95,7 +102,7 @@ async function copyInside(
   source: string,
   target: string,
   folder: string,
-  without: readonly string[] = [],
+  isLeftOut?: (name: string) => boolean,
 ): Promise<void> {
   let between = target;
   for (const part of path.dirname(folder).split(path.sep)) {
@@ -103,7 +110,7 @@ async function copyInside(
     await mkdir(between, { recursive: true });
     await chmod(between, 0o755);
   }
-  await copyFolderForOthers(path.join(source, folder), path.join(target, folder), without);
+  await copyFolderForOthers(path.join(source, folder), path.join(target, folder), isLeftOut);
 }
 
 /** Names the content: all of our own files, and what tells the versions of the others. */

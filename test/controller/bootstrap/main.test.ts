@@ -40,9 +40,10 @@ describe("the bootstrap as a program", () => {
   /** Starts it with an environment and nothing else; tells its lines on stderr and its end. */
   const start = (environment: NodeJS.ProcessEnv) => {
     const main = join(import.meta.dirname, "../../../controller/bootstrap/main.ts");
+    const { PATH, NODE_COMPILE_CACHE } = process.env;
     const child = spawn(process.execPath, [main], {
       cwd: folder,
-      env: { PATH: process.env["PATH"], ...environment },
+      env: { PATH, NODE_COMPILE_CACHE, ...environment },
       stdio: ["ignore", "inherit", "pipe"],
     });
     children.push(child);

@@ -80,6 +80,14 @@ describe("the staged program", () => {
     );
   });
 
+  it("has the packages without their types, which nobody reads who runs it", async () => {
+    const unread = ["index.d.ts", "index.d.cts", "src/index.ts", "src/index.mts"];
+    for (const file of [...unread, "lib/ts.js"]) await write(`node_modules/a/${file}`, "");
+    const { folder: staged } = await stage();
+    const entries = await readdir(path.join(staged, "node_modules/a"), { recursive: true });
+    assert.deepEqual(entries.toSorted(), ["index.js", "lib", "lib/ts.js", "package.json", "src"]);
+  });
+
   it("runs without its source", async () => {
     const program = await stage();
     await rm(source, { recursive: true });
