@@ -1,14 +1,32 @@
+import { randomInt } from "node:crypto";
 import { once } from "node:events";
-import type { AddressInfo } from "node:net";
 import { createServer } from "node:net";
+
+/**
+ * Below the ports that systems give to outgoing connections and to whoever wants any: a server that is started again on
+ * its port does not find it taken by somebody's connection.
+ */
+const ports = { from: 20_000, below: 32_768 } as const;
+const mostTries = 100;
 
 /** A port that nobody listens on now at one of our addresses; somebody else may take it before its user does. */
 export async function freePort(address = "127.0.0.1"): Promise<number> {
+  for (let tries = 1; ; tries++) {
+    const port = randomInt(ports.from, ports.below);
+    try {
+      await listenOnce(port, address);
+      return port;
+    } catch (error) {
+      const isTaken = error instanceof Error && "code" in error && error.code === "EADDRINUSE";
+      if (!isTaken || tries === mostTries) throw error;
+    }
+  }
+}
+
+async function listenOnce(port: number, address: string): Promise<void> {
   const server = createServer();
-  server.listen(0, address);
+  server.listen(port, address);
   await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
   server.close();
   await once(server, "close");
-  return port;
 }
