@@ -10,7 +10,7 @@ import type { KubernetesApi } from "./kubernetes/kubernetes-api.ts";
 import { createLateSource } from "./late-source.ts";
 import { createLeasePort } from "./kubernetes/lease-port.ts";
 import { lockFolder } from "./lifecycle/controller-lock.ts";
-import { type Leadership, mustLead } from "./lifecycle/lead.ts";
+import { type Leadership, mayServe, mustLead } from "./lifecycle/lead.ts";
 import { openFacade } from "./open-facade.ts";
 import { openHistory } from "./open-history.ts";
 import { openPages } from "./open-pages.ts";
@@ -157,6 +157,9 @@ export async function runController(
         canHear: () => svidProblem(progress) === undefined,
         mustLead: () => {
           mustLead(leadership);
+        },
+        mayServe: () => {
+          mayServe(leadership);
         },
         troubles,
         ...basics,

@@ -58,6 +58,8 @@ export type CorePorts = {
   readonly canHear?: () => boolean;
   /** Throws if this process leads no more; called right before whatever only a leader may do. It leads, unless given. */
   readonly mustLead?: () => void;
+  /** Throws if another controller may lead; called right before what is relayed to Gitea. None may, unless given. */
+  readonly mayServe?: () => void;
   /** Shown by health and metrics. */
   readonly troubles: TroubleBoard;
   readonly clock: Clock;

@@ -30,7 +30,7 @@ import { isOutage } from "./outage.ts";
 import { createKeyedQueue } from "./platform/keyed-queue.ts";
 import { persist } from "./platform/persist.ts";
 import type { Task } from "./platform/task-group.ts";
-import { backendOfLeader, giteaOfLeader, queueOfLeader } from "./only-leader.ts";
+import { backendOfLeader, guardedGitea, queueOfLeader } from "./only-leader.ts";
 import { eventOfChange } from "./tell-change.ts";
 import { createTellWork } from "./tell-work.ts";
 
@@ -68,7 +68,15 @@ export type Core = {
 
 /** Puts the controller's parts together. It does nothing by itself, and all that it does goes through the ports. */
 export function createCore(settings: CoreSettings, ports: CorePorts): Core {
-  const { records, reports, troubles, clock, random, mustLead = () => undefined } = ports;
+  const {
+    records,
+    reports,
+    troubles,
+    clock,
+    random,
+    mustLead = () => undefined,
+    mayServe = () => undefined,
+  } = ports;
   const queue = queueOfLeader(ports.queue, mustLead);
   const backends = ports.backends.map((one) => ({
     ...one,
@@ -103,7 +111,8 @@ export function createCore(settings: CoreSettings, ports: CorePorts): Core {
     registration.answered(fault);
   });
   const gitea = giteaCalls({ gitea: watchedGitea, clock });
-  const asLeader = giteaCalls({ gitea: giteaOfLeader(watchedGitea, mustLead), clock });
+  const relayed = giteaCalls({ gitea: guardedGitea(watchedGitea, mayServe), clock });
+  const asLeader = giteaCalls({ gitea: guardedGitea(watchedGitea, mustLead), clock });
   const logLanes = createKeyedQueue();
   /** A message that can never be read, of a task that nobody else speaks for. */
   const onUnreadable = async (
@@ -265,7 +274,7 @@ export function createCore(settings: CoreSettings, ports: CorePorts): Core {
     facade: {
       keyRing,
       assignments,
-      gitea,
+      gitea: relayed,
       reports,
       ends,
       hearing,

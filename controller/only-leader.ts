@@ -20,7 +20,7 @@ function guarded<Args extends readonly unknown[], Answer>(
 
 /** The backend, with nothing created, given an identity, killed or deleted by a process that leads no more. */
 export function backendOfLeader(backend: Backend, mustLead: MustLead): Backend {
-  const { commandFor } = backend;
+  const { commandFor, endsUnseen } = backend;
   return {
     kind: backend.kind,
     list: (signal) => backend.list(signal),
@@ -32,6 +32,7 @@ export function backendOfLeader(backend: Backend, mustLead: MustLead): Backend {
     delete: guarded((...call) => backend.delete(...call), mustLead),
     onChange: (listener) => backend.onChange(listener),
     ...(commandFor === undefined ? {} : { commandFor }),
+    ...(endsUnseen === undefined ? {} : { endsUnseen }),
   };
 }
 
@@ -54,11 +55,11 @@ export function queueOfLeader(queue: CorePorts["queue"], mustLead: MustLead): Le
   };
 }
 
-/** Gitea, with no end told and no row written by a process that leads no more. */
-export function giteaOfLeader(gitea: TaskCalls, mustLead: MustLead): TaskCalls {
+/** Gitea, with nothing told and no row written by a process that may not: `guard` throws then. */
+export function guardedGitea(gitea: TaskCalls, guard: () => void): TaskCalls {
   return {
-    updateTask: guarded((...call) => gitea.updateTask(...call), mustLead),
-    updateLog: guarded((...call) => gitea.updateLog(...call), mustLead),
+    updateTask: guarded((...call) => gitea.updateTask(...call), guard),
+    updateLog: guarded((...call) => gitea.updateLog(...call), guard),
   };
 }
 

@@ -53,7 +53,8 @@ export class Queue extends ComponentResource {
       new Consumer(
         backend,
         {
-          stream: names.stream,
+          // By way of the stream itself: a new stream has no consumers, so they are to be made anew with it.
+          stream: assignments.name,
           durable: backend,
           filterSubject: `${names.subjectBase}.${backend}`,
           ackWaitSeconds: minute,
@@ -61,7 +62,8 @@ export class Queue extends ComponentResource {
           maxAckPending: capacity,
           adopt,
         },
-        { parent: this, provider: server, dependsOn: assignments, deletedWith: assignments },
+        // Not deletedWith: a stream that is not removed because of its jobs would keep consumers that Pulumi has forgotten.
+        { parent: this, provider: server },
       );
     new KeyValue(
       "state",

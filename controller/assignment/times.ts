@@ -27,6 +27,11 @@ export type Times = {
   readonly resultGraceMs: number;
   /** An executor whose task is over ends by itself within this, or is killed. */
   readonly terminalGraceMs: number;
+  /**
+   * Where nobody sees an executor end, it has when its task is over and it has said nothing for this long. It speaks
+   * every 10 s as long as it has anything to deliver.
+   */
+  readonly quietMs: number;
   /** A claimed executor that no list shows, and that nobody has heard of, for this long is gone. */
   readonly absentMs: number;
   /** An executor that is still there this long after it was to be ended or deleted holds no slot any more. */
@@ -66,6 +71,7 @@ export const defaultTimes: Times = {
   cancelGraceMs: 5 * minute,
   resultGraceMs: 11 * minute,
   terminalGraceMs: minute,
+  quietMs: 22_000,
   absentMs: 30_000,
   lingerMs: 5 * minute,
   endlessMs: 180 * minute,

@@ -75,6 +75,8 @@ export type Backend = {
    * Returns how to stop that.
    */
   onChange(listener: (name?: string) => void): () => void;
+  /** Set if an executor whose program has ended looks as if it ran on: then only what it says itself tells that it lives. */
+  readonly endsUnseen?: true;
   /** A command with which an operator sees for himself why this executor failed, where the backend has one. */
   readonly commandFor?: (name: string, reason: FailureReason) => string;
 };

@@ -2,10 +2,11 @@ import type { IncomingMessage } from "node:http";
 import https from "node:https";
 import type { Clock } from "../platform/clock.ts";
 import { describeError } from "../platform/errors.ts";
+import { readText } from "../platform/read-text.ts";
 import { withDeadline } from "../platform/signal.ts";
 import { type Cluster, createCredentials, type Credential } from "./cluster.ts";
 import { type ApiCall, ApiOutage, ApiRefusal, type KubernetesApi } from "./kubernetes-api.ts";
-import { readEvents, readText } from "./read-answer.ts";
+import { readEvents } from "./read-answer.ts";
 import { refusalOf } from "./refusal.ts";
 
 export type HttpsApiTimes = {

@@ -3,18 +3,6 @@ import { StringDecoder } from "node:string_decoder";
 import type { WatchEvent } from "./kubernetes-api.ts";
 import { refusalInEvent } from "./refusal.ts";
 
-/** A whole answer as text. Rejects if it is longer than `maxBytes`, before it is in memory. */
-export async function readText(answer: Readable, maxBytes: number): Promise<string> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of answer as AsyncIterable<Buffer>) {
-    bytes += chunk.length;
-    if (bytes > maxBytes) throw new Error(`the answer is longer than ${maxBytes} bytes`);
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString("utf8");
-}
-
 /**
  * The events of a watch, a JSON object on each line. Throws what an ERROR event says, and an Error for what is no
  * event or longer than `maxBytes`. Ends when the answer does; half a line before that is dropped.

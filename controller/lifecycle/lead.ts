@@ -27,6 +27,16 @@ export function mustLead(leadership: Leadership): void {
   throw new LeaseLostError("the work of this leader has ended");
 }
 
+/**
+ * Throws why, if another leader may be at work. To be asked right before what an executor has said goes to Gitea, which
+ * does not lock a task's log: two controllers that write it at once would tear it.
+ */
+export function mayServe(leadership: Leadership): void {
+  // Finds out that this process stood still, before its timers do.
+  leadership.holds();
+  leadership.serving.throwIfAborted();
+}
+
 export type LeadOptions = LeaseKeeperOptions & {
   /**
    * Resolves when another leader is seen elsewhere than in the Lease; asked when it is lost. Rejects with nothing but
@@ -56,6 +66,8 @@ export async function lead(
     if (lost.signal.aborted) return;
     log.error({ identity, reason: why }, "this controller leads no more");
     lost.abort(new LeaseLostError(`the Lease is lost: ${why}`));
+    // It is told late, because this process stood still: what came meanwhile is for whoever leads now.
+    if (keeper.mayBeTaken()) over.abort(lost.signal.reason);
   };
   const keepUp = async () => {
     const either = AbortSignal.any([lost.signal, ended.signal]);

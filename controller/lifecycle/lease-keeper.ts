@@ -44,6 +44,8 @@ export type LeaseKeeper = {
   renew(signal: AbortSignal): Promise<string>;
   /** For how long it is certainly ours without another renewal. */
   msLeft(): number;
+  /** Whether it has not been renewed for so long that another one may have taken it by now. */
+  mayBeTaken(): boolean;
   /** Resolves when the API has said whose it is, whoever that is. */
   ask(signal: AbortSignal): Promise<void>;
   /** Lets the next one begin at once, if it is still ours. Rejects if the API does not answer. */
@@ -125,6 +127,7 @@ export function createLeaseKeeper(options: LeaseKeeperOptions): LeaseKeeper {
       }
     },
     msLeft: () => msLeft(view, steady(), times),
+    mayBeTaken: () => msLeft(view, steady(), times) <= times.renewDeadlineMs - times.durationMs,
     ask: async (signal) => {
       for (;;) {
         try {

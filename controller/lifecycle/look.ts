@@ -17,7 +17,7 @@ export type Listed = {
 };
 
 export type LookOptions = {
-  readonly backend: Pick<Backend, "kind">;
+  readonly backend: Pick<Backend, "kind" | "endsUnseen">;
   readonly assignments: Pick<Assignments, "all" | "get">;
   readonly hearing: { heardAt(id: string): number };
   readonly registration: Pick<Registration, "lostSince">;
@@ -58,6 +58,7 @@ export function createLook(options: LookOptions): Look {
           : { there: { executors: executors ?? [], unreadable: unreadable(listed) } }),
         settled: record !== undefined && isSettled(record, listed),
         heardAt: hearing.heardAt(id),
+        ...(backend.endsUnseen === undefined ? {} : { endsUnseen: true }),
         ...(unregisteredSince === undefined ? {} : { unregisteredSince }),
         ...(absentSince === undefined ? {} : { absentSince }),
         lingering: memory.lingering(),

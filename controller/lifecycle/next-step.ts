@@ -111,6 +111,8 @@ function deathSeen(
   if (mine !== undefined) {
     if (mine.state.phase !== "ended") return undefined;
     const { cause, reason } = mine.state;
+    // Nobody has seen it end: as long as it speaks it has not.
+    if (cause === "vanished" && now - heardAt < times.absentMs) return undefined;
     const failure = failureAfterClaim(failureFor(cause ?? "no_result", reason));
     // Whether it had a result to tell is not known: its record, where it would have been stored, is lost.
     return phase.name === "adopted" && cause === undefined ? lost(failure) : failure;

@@ -48,7 +48,8 @@ export function finishedSteps(
 ): readonly Step[] {
   const { mine, others } = apart(record, seen.there?.executors ?? []);
   const alive = mine !== undefined && isAlive(mine);
-  const killed = alive && now - phase.at >= graceOf(record, phase, times);
+  const quiet = seen.endsUnseen === true && now - Math.max(seen.heardAt, phase.at) >= times.quietMs;
+  const killed = alive && (quiet || now - phase.at >= graceOf(record, phase, times));
   const nothingThere =
     nothingLives(seen, record) && mine === undefined && others.length === 0 && seen.settled;
   return [

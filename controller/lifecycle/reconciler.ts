@@ -72,7 +72,7 @@ export function createReconciler(options: ReconcilerOptions): Reconciler {
 
   const tell = (error: unknown, assignment?: string) => {
     const text = describeError(error);
-    const due = told.due(`${assignment ?? ""} ${text}`);
+    const due = told.due(`${assignment ?? ""} ${withoutNumbers(text)}`);
     if (due === undefined) return;
     log.error({ assignment, backend: backend.kind, error: text, ...leftOut(due) }, "backend lifecycle error");
   };
@@ -228,4 +228,9 @@ function asError(error: unknown): Error {
 
 function leftOut({ leftOut: count }: { readonly leftOut: number }): { readonly leftOut?: number } {
   return count === 0 ? {} : { leftOut: count };
+}
+
+/** The same trouble, which may have another request's number or time in its words each time. */
+function withoutNumbers(text: string): string {
+  return text.replaceAll(/[0-9a-f]{6,}|[0-9]+/g, "#");
 }

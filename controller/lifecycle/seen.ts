@@ -21,6 +21,8 @@ export type Seen = {
   readonly settled: boolean;
   /** When the facade last heard of its executor. */
   readonly heardAt: number;
+  /** An executor that has ended may look as if it ran on. */
+  readonly endsUnseen?: true;
   /** Since when Gitea has not known our registration, if it does not. */
   readonly unregisteredSince?: number;
   /** Since when every list has lacked the current attempt's executor. */

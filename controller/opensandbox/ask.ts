@@ -1,9 +1,9 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Clock } from "../platform/clock.ts";
 import { describeError } from "../platform/errors.ts";
+import { readText } from "../platform/read-text.ts";
 import { withDeadline } from "../platform/signal.ts";
 import { OpenSandboxError } from "./opensandbox-api.ts";
-import { readText } from "./read-answer.ts";
 import { type Asked, outageOf, type Refused } from "./refusal.ts";
 import { type Call, createConnections } from "./send.ts";
 

@@ -1,19 +1,6 @@
-import type { Readable } from "node:stream";
 import { z } from "zod";
 import type { Pool, Sandbox, SandboxState } from "./opensandbox-api.ts";
 import { plain } from "./refusal.ts";
-
-/** A whole answer as text. Rejects if it is longer than `maxBytes`, before it is in memory. */
-export async function readText(answer: Readable, maxBytes: number): Promise<string> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of answer as AsyncIterable<Buffer>) {
-    bytes += chunk.length;
-    if (bytes > maxBytes) throw new Error(`the answer is longer than ${maxBytes} bytes`);
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString("utf8");
-}
 
 export type Page = { readonly sandboxes: readonly Sandbox[]; readonly hasNext: boolean };
 

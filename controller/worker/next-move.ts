@@ -1,12 +1,13 @@
-import { sameAssignment } from "../assignment/assignment.ts";
+import { type Assignment, sameAssignment } from "../assignment/assignment.ts";
 import type { AssignmentEvent } from "../assignment/event.ts";
 import { executorName } from "../assignment/executor-metadata.ts";
 import { type Failure, failureFor } from "../assignment/failure.ts";
 import { failureBeforeClaim } from "../assignment/failure-at-claim.ts";
 import { hasTimeLeft, overdue } from "../assignment/overdue.ts";
-import { type AssignmentRecord, isLater, type PhaseOf } from "../assignment/record.ts";
+import { type AssignmentRecord, isLater, type PhaseOf, sameAttempt } from "../assignment/record.ts";
 import type { Times } from "../assignment/times.ts";
 import type { Executor, InvalidExecutor } from "../backends/backend.ts";
+import type { Attempt } from "../identity/capability.ts";
 import { failed, lossOf, msToAttempt } from "./attempt-failure.ts";
 import { isPermanent, type Known, waitingFor, waitsForRoom } from "./attempt-history.ts";
 
@@ -62,14 +63,20 @@ export function nextMove(
   }
 }
 
-/** The executor of the record's current attempt. */
+/** The executor of the record's current attempt. One of its name that says to be another's is not. */
 export function currentOf(
   { assignment, phase }: AssignmentRecord,
   executors: readonly Executor[],
 ): Executor | undefined {
   if (phase.name === "queued" || phase.attempt === undefined) return undefined;
-  const name = executorName(assignment, phase.attempt);
-  return executors.find((executor) => executor.name === name);
+  const { attempt } = phase;
+  const name = executorName(assignment, attempt);
+  return executors.find((one) => one.name === name && isFor(one, assignment, attempt));
+}
+
+/** What stands on an executor is what it is given an identity by, and somebody may have written it anew. */
+function isFor({ metadata }: Executor, assignment: Assignment, attempt: Attempt): boolean {
+  return sameAssignment(metadata.assignment, assignment) && sameAttempt(metadata.attempt, attempt);
 }
 
 function fromQueued(
@@ -111,7 +118,10 @@ function fromStarting(
   });
   if (executor === undefined) {
     // It is there, but whether it runs nobody can tell.
-    if (invalid.some((one) => one.name === name)) return { do: "wait", ms: times.retryMs };
+    if (invalid.some((one) => one.name === name))
+      return now - since < times.startMs
+        ? { do: "wait", ms: times.retryMs }
+        : lose(failureFor("too_slow", "its metadata does not hold, and it has not asked for its job"));
     if (known.missingSince !== undefined)
       // A list may be older than the executor: one that lacks it proves little.
       return now - known.missingSince >= times.absentMs
@@ -126,6 +136,8 @@ function fromStarting(
       return { do: "apply", event: failed(failureFor("no_time_left", "no executor could be made")) };
     return { do: "create" };
   }
+  if (!isFor(executor, record.assignment, attempt))
+    return lose(failureFor("identity", "what stands on its executor is another job's"));
   if (executor.state.phase === "ended") {
     const { cause = "start_failed", reason } = executor.state;
     return lose(failureBeforeClaim(failureFor(cause, reason)));

@@ -29,12 +29,16 @@ export const consumerKind: ResourceKind<ConsumerInputs> = {
   noun: "consumer",
   inputs,
   defaults: inputs.partial().parse({}),
+  idInputs: ["stream", "durable"],
   // What it had in hand is delivered anew: the stream has the messages.
   difficulties: (from, to) => [
     ...fixed("stream", from, to, harmless("a consumer belongs to one stream")),
     ...fixed("durable", from, to, harmless("a consumer cannot be renamed")),
     ...fixed("ackPolicy", from, to, harmless("the server cannot change it")),
     ...fixed("deliverPolicy", from, to, harmless("the server cannot change it")),
+    ...(to.filterSubject === ""
+      ? fixed("filterSubject", from, to, harmless("the client cannot take a filter away"))
+      : []),
   ],
   id: ({ stream, durable }) => `${stream}/${durable}`,
   obstacles: () => Promise.resolve([]),
@@ -70,7 +74,8 @@ const deliverPolicies = { all: DeliverPolicy.All, last: DeliverPolicy.Last, new:
 function forServer(wanted: ConsumerInputs) {
   return {
     durable_name: wanted.durable,
-    filter_subject: wanted.filterSubject,
+    // The client makes it a part of the call's own subject, where an empty one is none.
+    ...(wanted.filterSubject === "" ? {} : { filter_subject: wanted.filterSubject }),
     ack_policy: ackPolicies[wanted.ackPolicy],
     ack_wait: field.nanoseconds(wanted.ackWaitSeconds),
     deliver_policy: deliverPolicies[wanted.deliverPolicy],

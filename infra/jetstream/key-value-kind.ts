@@ -28,6 +28,7 @@ export const keyValueKind: ResourceKind<KeyValueInputs> = {
   noun: "bucket",
   inputs,
   defaults: inputs.partial().parse({}),
+  idInputs: ["bucket"],
   difficulties: (from, to) => [
     ...fixed("bucket", from, to, empty("a bucket cannot be renamed")),
     ...fixed("storage", from, to, empty("the server cannot move a bucket between file and memory")),

@@ -27,7 +27,7 @@ export type Found = { readonly id: string; readonly properties: Properties };
 
 /**
  * What the engine asks of a provider, https://www.pulumi.com/docs/iac/extending-pulumi/: check and diff decide and
- * call nobody, obstacles looks; the others call the server once and reject with an Error whose message is for the operator. Secrets
+ * call nobody, look only looks; the others call the server once and reject with an Error whose message is for the operator. Secrets
  * come and go marked.
  */
 export type Provider = {
@@ -38,9 +38,12 @@ export type Provider = {
   ): { readonly inputs: Properties; readonly failures: readonly CheckFailure[] };
   /**
    * What on the server keeps a new resource with these checked inputs from being made: told before anything is changed.
-   * Nothing if the server cannot be asked, since it may be made by the same program.
+   * A server that cannot be asked is no obstacle, since it may be made by the same program; `unasked` tells why it was not.
    */
-  obstacles(type: string, inputs: Properties): Promise<readonly CheckFailure[]>;
+  look(
+    type: string,
+    inputs: Properties,
+  ): Promise<{ readonly obstacles: readonly CheckFailure[]; readonly unasked?: string }>;
   diff(type: string, before: Properties, wanted: Properties): readonly PropertyChange[];
   create(type: string, wanted: Properties): Promise<Found>;
   /** `known`: what the state has of it, nothing in an import. Undefined if it is gone. */
@@ -62,27 +65,35 @@ export function createProvider(manager: () => Promise<JetStreamManager>): Provid
       const refused = before === undefined ? [] : losses(kind, before, parsed.data);
       return { inputs, failures: refused };
     },
-    obstacles: async (type, wanted) => {
+    look: async (type, wanted) => {
       const kind = kindOf(type);
       const inputs = kind.inputs.safeParse(plainProperties(wanted)).data;
-      if (inputs === undefined) return [];
-      const server = await manager().catch(() => undefined);
-      if (server === undefined) return [];
+      if (inputs === undefined) return { obstacles: [] };
       const id = kind.id(inputs);
+      let server: JetStreamManager;
+      try {
+        server = await manager();
+      } catch (error) {
+        const why = error instanceof Error ? error.message : String(error);
+        return {
+          obstacles: [],
+          unasked: `nobody could look whether ${kind.noun} ${id} is there already: ${why}`,
+        };
+      }
       const there = await kind.read(server, id);
       const taken = there === undefined ? undefined : whyNotAdopted(kind, id, there, inputs);
       const reasons = [...(taken === undefined ? [] : [taken]), ...(await kind.obstacles(server, inputs))];
-      return reasons.map((reason) => ({ property: "", reason }));
+      return { obstacles: reasons.map((reason) => ({ property: "", reason })) };
     },
     diff: (type, before, wanted) => {
       const [from, to] = [plainProperties(before), plainProperties(wanted)];
       const names = new Set([...Object.keys(from), ...Object.keys(to)]);
       const changed = [...names].filter((name) => JSON.stringify(from[name]) !== JSON.stringify(to[name]));
-      const replaced = new Set(
-        difficulties(kindOf(type), from, to)
-          .filter(({ by }) => by === "replacement")
-          .map(({ property }) => property),
-      );
+      const kind = kindOf(type);
+      // What becomes of an id that is not known yet, since what it hangs on is replaced, is another object.
+      const replaced = new Set<string>(kind.idInputs.filter((name) => isUnknown(to[name])));
+      for (const { property, by } of difficulties(kind, from, to))
+        if (by === "replacement") replaced.add(property);
       return changed.toSorted().map((property) => ({
         property,
         kind: from[property] === undefined ? "add" : to[property] === undefined ? "delete" : "update",

@@ -12,6 +12,8 @@ export type ResourceKind<Inputs extends Properties = Properties> = {
   readonly inputs: z.ZodType<Inputs>;
   /** What holds for an input that is not given. */
   readonly defaults: Properties;
+  /** The inputs that its id is made of. */
+  readonly idInputs: readonly string[];
   /** What is difficult about a change from one to the other. */
   difficulties(from: Inputs, to: Inputs): readonly Difficulty[];
   /** Which object of the server it is. */

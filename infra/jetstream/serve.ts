@@ -5,6 +5,7 @@ import provider from "@pulumi/pulumi/proto/provider_pb.js";
 import empty from "google-protobuf/google/protobuf/empty_pb.js";
 import struct from "google-protobuf/google/protobuf/struct_pb.js";
 import { type Connection, connectionInputs, createConnection } from "./connection.ts";
+import { createEngineLog } from "./engine-log.ts";
 import { isUnknown, plainProperties, type Properties } from "./property-values.ts";
 import { createProvider, type PropertyChange } from "./provider.ts";
 
@@ -17,10 +18,13 @@ export type Served = AsyncDisposable & { readonly port: number };
  * Serves the provider protocol on a free port of the loopback:
  * https://github.com/pulumi/pulumi/blob/master/proto/pulumi/provider.proto
  * A call that fails is told to the engine with its message; calls that this provider has no use for are unimplemented,
- * which the engine copes with.
+ * which the engine copes with. `engine` is where warnings go to, by its address.
  */
-export async function serveProvider(version: string): Promise<Served> {
+export async function serveProvider(version: string, engine?: string): Promise<Served> {
   let connection: Connection = createConnection({});
+  const log = createEngineLog(engine);
+  /** URNs that the state has, as far as we were told: a replacement is checked as if it were new, with the old one there. */
+  const inState = new Set<string>();
   const resources = createProvider(() => connection.manager());
   const server = new Server({ "grpc.max_receive_message_length": maxMessageBytes });
   server.addService(ResourceProviderService, {
@@ -50,22 +54,24 @@ export async function serveProvider(version: string): Promise<Served> {
         .setSupportspreview(true);
     }),
     check: answer(async ({ request }: Call<InstanceType<typeof provider.CheckRequest>>) => {
-      const type = typeOf(request.getUrn());
+      const urn = request.getUrn();
+      const type = typeOf(urn);
       const olds = properties(request.getOlds());
       const before = Object.keys(olds).length === 0 ? undefined : olds;
+      if (before !== undefined) inState.add(urn);
       const { inputs, failures } = resources.check(type, before, properties(request.getNews()));
-      const isNew = before === undefined && failures.length === 0;
-      return checkResponse(inputs, isNew ? await resources.obstacles(type, inputs) : failures);
+      if (failures.length > 0 || inState.has(urn)) return checkResponse(inputs, failures);
+      const { obstacles, unasked } = await resources.look(type, inputs);
+      if (unasked !== undefined) await log.warn(urn, unasked);
+      return checkResponse(inputs, obstacles);
     }),
-    diff: answer(({ request }: Call<InstanceType<typeof provider.DiffRequest>>) =>
-      diffResponse(
-        resources.diff(
-          typeOf(request.getUrn()),
-          properties(request.getOlds()),
-          properties(request.getNews()),
-        ),
-      ),
-    ),
+    diff: answer(({ request }: Call<InstanceType<typeof provider.DiffRequest>>) => {
+      const urn = request.getUrn();
+      inState.add(urn);
+      return diffResponse(
+        resources.diff(typeOf(urn), properties(request.getOlds()), properties(request.getNews())),
+      );
+    }),
     create: answer(async ({ request }: Call<InstanceType<typeof provider.CreateRequest>>) => {
       const wanted = properties(request.getProperties());
       if (request.getPreview()) return new provider.CreateResponse().setProperties(asStruct(wanted));
@@ -102,6 +108,7 @@ export async function serveProvider(version: string): Promise<Served> {
     port,
     [Symbol.asyncDispose]: async () => {
       server.forceShutdown();
+      log.close();
       await connection.close();
     },
   };

@@ -1,7 +1,7 @@
 import { DiscardPolicy, type JetStreamManager, RetentionPolicy, StorageType, type StreamConfig } from "nats";
 import { z } from "zod";
 import { unlessMissing } from "./api-errors.ts";
-import { fixed, tighter } from "./difficulty.ts";
+import { type Difficulty, fixed, tighter } from "./difficulty.ts";
 import * as field from "./fields.ts";
 import type { ResourceKind } from "./resource-kind.ts";
 
@@ -31,12 +31,14 @@ export const streamKind: ResourceKind<StreamInputs> = {
   noun: "stream",
   inputs,
   defaults: inputs.partial().parse({}),
+  idInputs: ["name"],
   difficulties: (from, to) => [
     ...fixed("name", from, to, empty("a stream cannot be renamed")),
     ...fixed("storage", from, to, empty("the server cannot move a stream between file and memory")),
     ...(from.retention === "workqueue" || to.retention === "workqueue"
       ? fixed("retention", from, to, empty("the server changes no retention to or from workqueue"))
       : []),
+    ...forsaken(from.subjects, to.subjects),
     ...tighter("maxAgeSeconds", from, to, 0),
     ...tighter("maxMessages", from, to, -1),
     ...tighter("maxBytes", from, to, -1),
@@ -66,6 +68,24 @@ export const streamKind: ResourceKind<StreamInputs> = {
 /** How many messages are in the stream of that name; none if there is no such stream. */
 export async function storedIn(manager: JetStreamManager, name: string): Promise<number> {
   return (await unlessMissing(manager.streams.info(name)))?.state.messages ?? 0;
+}
+
+/** Whether every subject that matches the second matches the first. */
+function covers(wide: string, narrow: string): boolean {
+  const [outer, inner] = [wide.split("."), narrow.split(".")];
+  const rest = outer.indexOf(">");
+  if (rest === -1 ? outer.length !== inner.length : inner.length <= rest) return false;
+  return outer
+    .slice(0, rest === -1 ? undefined : rest)
+    .every((token, index) => token === inner[index] || (token === "*" && inner[index] !== ">"));
+}
+
+/** That a subject goes, with whose messages the stream stays but nobody finds them any more. */
+function forsaken(from: readonly string[], to: readonly string[]): readonly Difficulty[] {
+  const gone = from.filter((subject) => !to.some((other) => covers(other, subject)));
+  if (gone.length === 0) return [];
+  const reason = `what is stored of ${gone.join(", ")} stays where no consumer of the new subjects finds it`;
+  return [{ property: "subjects", by: "update", losesData: true, reason }];
 }
 
 /** Of a change that only a new object can have, with the messages of the old one gone. */

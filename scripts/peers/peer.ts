@@ -12,8 +12,11 @@ export const clusterPeers = [
   "csi-stand-in",
 ] as const;
 
+/** What `npm run test:pulumi` runs besides nats-server. */
+export const infraPeers = ["pulumi"] as const;
+
 /** The real programs that demo and tests run against; a folder beside this file pins each. */
-export const peerNames = [...platformPeers, ...clusterPeers] as const;
+export const peerNames = [...platformPeers, ...clusterPeers, ...infraPeers] as const;
 export type PeerName = (typeof peerNames)[number];
 
 /** Where a peer came from; `built` means that this very call built it into the cache. */
@@ -114,6 +117,14 @@ export const peerRecipes: Readonly<Record<PeerName, PeerRecipe>> = {
     cgo: false,
     linkerFlags: () => "",
     tellsNoVersion: true,
+  },
+  pulumi: {
+    variable: "PULUMI_BINARY",
+    module: "github.com/pulumi/pulumi/pkg/v3",
+    package: "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi",
+    tags: [],
+    cgo: false,
+    linkerFlags: (version) => `-X github.com/pulumi/pulumi/sdk/v3/go/common/version.Version=v${version}`,
   },
 };
 

@@ -31,16 +31,13 @@ export async function preparePeer(
   signal: AbortSignal,
 ): Promise<Peer> {
   const { report = silentReport, environment = process.env, clock = systemClock } = options;
-  const pin = await readPin(name);
-  const found =
-    (await peerFromEnvironment(name, environment, signal)) ??
-    (await peerFromPath(name, pin.version, environment, signal));
+  const found = await findPeer(name, { environment }, signal);
   if (found !== undefined) return found;
 
+  const pin = await readPin(name);
   const folder = peerFolder(environment, name, pin.version);
   const binary = join(folder, name);
   const cached: Peer = { name, version: pin.version, binary, source: "cache" };
-  if (await isProgram(binary)) return cached;
   const onWait = (owner: number) =>
     report.note(`${name} ${pin.version}`, `waiting for process ${owner}, which builds it (${folder}.lock)`);
   const buildUnlessBuilt = async (): Promise<Peer> => {
@@ -50,4 +47,19 @@ export async function preparePeer(
   };
   const lock = { clock, deadline: lockDeadlineMs, onWait };
   return await withLock(`${folder}.lock`, lock, buildUnlessBuilt, signal);
+}
+
+/** The same without the build: undefined where it would have to be built. */
+export async function findPeer(
+  name: PeerName,
+  { environment = process.env }: Pick<PrepareOptions, "environment">,
+  signal: AbortSignal,
+): Promise<Peer | undefined> {
+  const { version } = await readPin(name);
+  const found =
+    (await peerFromEnvironment(name, environment, signal)) ??
+    (await peerFromPath(name, version, environment, signal));
+  if (found !== undefined) return found;
+  const binary = join(peerFolder(environment, name, version), name);
+  return (await isProgram(binary)) ? { name, version, binary, source: "cache" } : undefined;
 }

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { Code } from "@connectrpc/connect";
 import { afterEach, describe, it } from "mocha";
 import { currentAttempt } from "../../controller/assignment/record.ts";
 import { LeaseLostError } from "../../controller/lifecycle/lead.ts";
@@ -239,10 +240,42 @@ describe("the core of a leader", () => {
         goOn();
         await one.clock.step(1_999);
         assert.deepEqual(deeds(one), before);
-        assert.equal(one.state(), "serves");
-        assert.ok(one.listens());
+        assert.notEqual(one.state(), "leads");
         one.lease.setAway(true);
       });
+
+    it("relays nothing that came meanwhile: the next leader may relay the same, and Gitea locks no log", async () => {
+      const one = start();
+      const { client, assignment } = await withExecutor(one);
+      const { task } = await client.fetchTask({});
+      await client.updateTask({ state: { id: task?.id ?? 0n } });
+      const rows = [{ content: "row 1" }, { content: "row 2" }];
+      await client.updateLog({ taskId: task?.id ?? 0n, rows: rows.slice(0, 1) });
+      await one.clock.step(1_000);
+      const stored = () => one.model.tasks.get(assignment.taskId)?.log.length;
+      assert.equal(stored(), 1);
+      one.lease.hold();
+      one.standStill(20_000);
+      await assert.rejects(client.updateLog({ taskId: task?.id ?? 0n, index: 1n, rows: rows.slice(1) }), {
+        code: Code.Unavailable,
+      });
+      assert.equal(stored(), 1);
+      assert.equal(one.state(), "over");
+      one.lease.setAway(true);
+    });
+
+    it("goes on relaying when it stood still for less: nobody can have taken its Lease", async () => {
+      const one = start();
+      const { client, assignment } = await withExecutor(one);
+      const { task } = await client.fetchTask({});
+      await client.updateTask({ state: { id: task?.id ?? 0n } });
+      one.lease.hold();
+      one.standStill(12_000);
+      await client.updateLog({ taskId: task?.id ?? 0n, rows: [{ content: "row 1" }] });
+      assert.equal(one.model.tasks.get(assignment.taskId)?.log.length, 1);
+      assert.equal(one.state(), "serves");
+      one.lease.setAway(true);
+    });
 
     for (const [what, prepare] of Object.entries(states))
       it(`did stand still then: otherwise it ${what.replace(/nothing|no second attempt|no task/g, "something")}`, async () => {

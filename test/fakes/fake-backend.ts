@@ -5,6 +5,7 @@ import type { FailureReason } from "../../controller/assignment/failure-reasons.
 import {
   backendLabel,
   executorAnnotations,
+  type ExecutorMetadata,
   executorLabels,
   executorName,
   ownerLabel,
@@ -47,12 +48,13 @@ type BackendCall = {
   readonly method: BackendMethod;
   readonly name?: string;
   readonly reason?: string;
+  readonly spiffeId?: string;
   readonly mayBeUnderWay?: true;
 };
 
 export type FakeBackend = Backend & {
   readonly world: FakeBackendWorld;
-  /** All calls but onChange, in order, also those that failed. `reason` is kill's, `mayBeUnderWay` create's. */
+  /** All calls but onChange, in order, also those that failed: `reason` of kill, `spiffeId` of bindIdentity. */
   readonly calls: readonly BackendCall[];
   /** The names that a method was called with, in order. */
   called(method: BackendMethod): readonly (string | undefined)[];
@@ -71,6 +73,8 @@ export type FakeBackend = Backend & {
   wait(name: string, waiting: Failure): void;
   /** It disappears, as if somebody else had deleted it. */
   vanish(name: string): void;
+  /** Somebody writes another executor's metadata on it. */
+  relabel(name: string, metadata: ExecutorMetadata): void;
   /** Takes a label away, so that its metadata does not hold any more. */
   spoil(name: string): void;
   /** The environment that it was created with. */
@@ -200,8 +204,8 @@ export function createFakeBackend(options: FakeBackendOptions = {}): FakeBackend
       const entry = { method: "create", name, ...(mayBeUnderWay ? { mayBeUnderWay } : {}) } as const;
       return call(entry, signal, () => create(name, request));
     },
-    bindIdentity: ({ name }, signal) =>
-      call({ method: "bindIdentity", name }, signal, () => {
+    bindIdentity: ({ name, metadata }, signal) =>
+      call({ method: "bindIdentity", name, spiffeId: metadata.assignment.spiffeId }, signal, () => {
         if (mine(name) === undefined) throw new BackendError("retryable", `${name} is gone`);
         return { bound: fake.bindable };
       }),
@@ -241,6 +245,13 @@ export function createFakeBackend(options: FakeBackendOptions = {}): FakeBackend
     wait: (name, waiting) => moved(name, { phase: "starting", waiting }),
     vanish: (name) => {
       if (stored.delete(name)) changed(name);
+    },
+    relabel: (name, metadata) => {
+      const found = stored.get(name);
+      if (found === undefined) throw new Error(`the fake backend has no executor ${name}`);
+      const texts = { labels: { ...executorLabels(metadata) }, annotations: executorAnnotations(metadata) };
+      stored.set(name, { ...found, ...texts });
+      changed(name);
     },
     spoil: (name) => {
       const found = stored.get(name);

@@ -1,4 +1,4 @@
-import { type Leadership, lead, mustLead } from "../../controller/lifecycle/lead.ts";
+import { type Leadership, lead, mayServe, mustLead } from "../../controller/lifecycle/lead.ts";
 import { defaultLeaseTimes } from "../../controller/lifecycle/lease.ts";
 import { createLeaderKey } from "../../controller/record/leader-key.ts";
 import { serveAsLeader } from "../../controller/serve-as-leader.ts";
@@ -37,6 +37,9 @@ export function createLeaderUnderTest(ports: Partial<CorePorts> = {}): LeaderUnd
     ...ports,
     mustLead: () => {
       if (leadership !== undefined) mustLead(leadership);
+    },
+    mayServe: () => {
+      if (leadership !== undefined) mayServe(leadership);
     },
   });
   const { clock, log, core } = one;

@@ -145,8 +145,7 @@ async function sweep(name: string, world: VmWorld, signal: AbortSignal): Promise
   const { known, reader, clock, log } = world;
   const remove = async (abort: AbortSignal) => {
     for (const { id } of await reader.readOf(name, abort)) {
-      await removeSandbox(id, world, abort);
-      known.forget(id);
+      known.forget(id, await removeSandbox(id, world, abort));
     }
   };
   try {

@@ -7,14 +7,16 @@ import type { VmWorld } from "./vm-world.ts";
  */
 export async function deleteVm(name: string, world: VmWorld, signal: AbortSignal): Promise<void> {
   const { known, reader } = world;
-  await reader.refresh(signal);
+  // Before anything is asked of the server: its outage must leave nobody an identity.
   const [revoked] = await Promise.allSettled([world.identity.revoke(name, signal)]);
+  signal.throwIfAborted();
+  await reader.refresh(signal);
   const there = known.of(name);
   const sandboxes = there.length > 0 ? there : await reader.readOf(name, signal);
   await Promise.all(
     sandboxes.map(async ({ id, life }) => {
-      if (!life.isGone) await removeSandbox(id, world, signal);
-      known.forget(id);
+      const isDeleted = life.isGone && life.mayReturn !== true;
+      known.forget(id, isDeleted || (await removeSandbox(id, world, signal)));
     }),
   );
   if (revoked?.status === "rejected") throw revoked.reason;

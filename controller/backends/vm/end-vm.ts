@@ -19,19 +19,23 @@ export async function endVm(
   world: VmWorld,
   signal: AbortSignal,
 ): Promise<void> {
+  const alive = () => world.known.of(name).filter(isAlive);
+  // Before anything is asked of the server: its outage must leave nobody an identity.
+  const isRevoked = alive().length > 0;
+  if (isRevoked) await revoke(name, world, signal);
   await world.reader.refresh(signal);
-  const living = world.known.of(name).filter(isAlive);
-  if (living.length > 0) await revoke(name, world, signal);
+  const living = alive();
+  if (!isRevoked && living.length > 0) await revoke(name, world, signal);
   await Promise.all(living.map((one) => endSandbox(one, why, world, signal)));
 }
 
-/** Ends one of several. */
+/** Ends one of several. Whether it was deleted by this call. */
 export async function endSandbox(
   { id }: KnownSandbox,
   why: EndReason,
   world: VmWorld,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<boolean> {
   const { known, log } = world;
   try {
     await addMetadata(id, { [killedForLabel]: labelText(why.reason) }, world, signal);
@@ -39,8 +43,9 @@ export async function endSandbox(
     signal.throwIfAborted();
     log.warn({ sandbox: id, error: describeError(error) }, "writing the reason on a sandbox failed");
   }
-  await removeSandbox(id, world, signal);
-  known.noteEnded(id, { phase: "ended", ...why });
+  const isDeleted = await removeSandbox(id, world, signal);
+  known.noteEnded(id, { phase: "ended", ...why }, isDeleted);
+  return isDeleted;
 }
 
 /** It is tried again when the executor is deleted. */

@@ -11,6 +11,7 @@ import { runTasks } from "../../platform/task-group.ts";
 import { createEntryKeeper, type EntryKeeper } from "../../static-entries/entry-keeper.ts";
 import type { StaticEntrySettings } from "../../static-entries/static-entry.ts";
 import { asBackend } from "../as-backend.ts";
+import { BackendError } from "../backend.ts";
 import { agentToken } from "./agent-token.ts";
 import { checkIdentity } from "./check-identity.ts";
 import { agentsOf, awaitAgentsOf, type GuestAgents } from "./guest-agents.ts";
@@ -77,9 +78,21 @@ export function createGuestAgentIdentity(options: GuestAgentOptions): VmIdentity
     };
   };
 
+  /** What keeps SPIRE's server from telling keeps the job from its identity, which the job's log has to say. */
+  const lookFor = async (name: string, signal: AbortSignal) => {
+    try {
+      return await awaitAgentsOf(name, agentWaitMs, options, signal);
+    } catch (cause) {
+      signal.throwIfAborted();
+      const doing = `looking for the agent of ${name}`;
+      missing.missed(name, `${doing}: ${describeError(cause)}`);
+      throw new BackendError("retryable", doing, { cause, reason: "identity" });
+    }
+  };
+
   const bind: VmIdentity["bind"] = async ({ name, metadata }, signal) => {
     checkIdentity(metadata, trustDomain);
-    const joined = await awaitAgentsOf(name, agentWaitMs, options, signal);
+    const joined = await lookFor(name, signal);
     const agent = joined.find(({ id }) => id === parentOf(keeper, name)) ?? joined[0];
     if (agent === undefined) {
       missing.missed(name);

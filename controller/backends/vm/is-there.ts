@@ -1,3 +1,4 @@
+import { BackendError } from "../backend.ts";
 import { belongsTo } from "./sandbox-executor.ts";
 import type { VmWorld } from "./vm-world.ts";
 
@@ -7,16 +8,26 @@ import type { VmWorld } from "./vm-world.ts";
  */
 export async function isThere(
   name: string,
-  { api, known, reader, asked, owner }: Pick<VmWorld, "api" | "known" | "reader" | "asked" | "owner">,
+  {
+    api,
+    known,
+    reader,
+    asked,
+    owner,
+    pool,
+  }: Pick<VmWorld, "api" | "known" | "reader" | "asked" | "owner" | "pool">,
   signal: AbortSignal,
 ): Promise<boolean> {
   if (asked.mayCome(name)) return true;
   // A list may lack what is there, but what is asked for by its id is told as it is.
-  for (const { id, life } of known.of(name)) {
-    if (life.isGone) continue;
+  for (const { id } of known.of(name)) {
     const found = await api.get(id, signal);
     if (found !== undefined && belongsTo(found.metadata, owner)) return true;
   }
   const found = await reader.readOf(name, signal);
-  return found.some(({ life }) => !life.isGone);
+  if (found.some(({ life }) => !life.isGone)) return true;
+  // A server that looks into another namespace has no pool either, and its word on sandboxes is none.
+  if ((await api.pool(pool, signal)) === undefined)
+    throw new BackendError("retryable", `there is no pool ${pool}, so that nothing is known of ${name}`);
+  return false;
 }

@@ -1,10 +1,10 @@
-import type { Texts } from "../../assignment/executor-metadata.ts";
+import { type ExecutorMetadata, executorName, type Texts } from "../../assignment/executor-metadata.ts";
 import type { Failure } from "../../assignment/failure.ts";
 import type { Sandbox } from "../../opensandbox/opensandbox-api.ts";
 import type { Clock, SteadyClock } from "../../platform/clock.ts";
 import type { Logger } from "../../platform/logger.ts";
 import type { Backend, Executor, ExecutorState, InvalidExecutor } from "../backend.ts";
-import { belongsTo, readSandbox, type SandboxReading } from "./sandbox-executor.ts";
+import { belongsTo, readSandbox, sameAttempt, type SandboxReading } from "./sandbox-executor.ts";
 import { keptOf, type Twin } from "./twins.ts";
 import { afterAnswer, type Answer, type Life } from "./vm-life.ts";
 import type { VmTimes } from "./vm-options.ts";
@@ -31,10 +31,10 @@ export type KnownSandboxes = {
   noteMissing(id: string): void;
   /** We have added this metadata: no answer that lacks it is a later one. */
   noteAdded(id: string, metadata: Texts): void;
-  /** We have ended it, and it is gone. */
-  noteEnded(id: string, state: Extract<ExecutorState, { phase: "ended" }>): void;
-  /** We have deleted it: whatever still shows it is old. */
-  forget(id: string): void;
+  /** We have ended it, and it is gone. `isDeleted`: by our word. */
+  noteEnded(id: string, state: Extract<ExecutorState, { phase: "ended" }>, isDeleted: boolean): void;
+  /** We want no more of it. `isDeleted`: by our word, so that whatever still shows it is old. */
+  forget(id: string, isDeleted: boolean): void;
   /** It has been handed out as the executor of its name. */
   handOut(id: string): void;
   get(id: string): KnownSandbox | undefined;
@@ -72,7 +72,12 @@ export function createKnownSandboxes(options: KnownSandboxesOptions): KnownSandb
   const known = new Map<string, KnownSandbox>();
   const added = new Map<string, Texts>();
   const handedOut = new Set<string>();
-  const forgotten = new Set<string>();
+  /** What they were when they were first read, by id. */
+  const first = new Map<
+    string,
+    { readonly metadata: ExecutorMetadata; readonly times: Omit<SandboxReading, "executor"> }
+  >();
+  const forgotten = new Map<string, { readonly isDeleted: boolean }>();
   const listeners = new Set<(name?: string) => void>();
 
   const changed = (name?: string) => {
@@ -82,6 +87,7 @@ export function createKnownSandboxes(options: KnownSandboxesOptions): KnownSandb
     known.delete(id);
     added.delete(id);
     handedOut.delete(id);
+    first.delete(id);
   };
   const put = (next: KnownSandbox) => {
     const before = known.get(next.id);
@@ -92,6 +98,25 @@ export function createKnownSandboxes(options: KnownSandboxesOptions): KnownSandb
   const forgetOldest = () => {
     const gone = [...known.values()].filter(({ life }) => life.isGone);
     for (const { id } of gone.slice(0, Math.max(0, gone.length - mostGone))) drop(id);
+  };
+
+  /** A sandbox is one executor's for its whole life: what says otherwise is somebody's hand. */
+  const readingOf = (id: string, metadata: Texts): SandboxReading => {
+    const reading = readSandbox(metadata, trustDomain);
+    const { executor, ...said } = reading;
+    const was = first.get(id);
+    if (was === undefined) {
+      // When something is to end that cannot be read is nothing to go by either.
+      if (executor.kind === "invalid") return { executor };
+      first.set(id, { metadata: executor.metadata, times: said });
+      return reading;
+    }
+    if (executor.kind === "valid" && sameAttempt(executor.metadata, was.metadata))
+      return { ...was.times, executor };
+    const name = executorName(was.metadata.assignment, was.metadata.attempt);
+    const reason =
+      executor.kind === "valid" ? `it says to be of ${executor.name}, and is another's` : executor.reason;
+    return { ...was.times, executor: { kind: "invalid", name, reason } };
   };
 
   const lifeAfter = (
@@ -109,14 +134,18 @@ export function createKnownSandboxes(options: KnownSandboxesOptions): KnownSandb
     return afterAnswer(before, answer, around, times);
   };
 
+  /** It is gone, but for an answer to a question for just this one. */
+  const mayReturn = (id: string) =>
+    known.get(id)?.life.mayReturn === true || forgotten.get(id)?.isDeleted === false;
+
   /** What would be known after that; undefined of one that is not ours, or that we know to be gone. */
   const taken = (sandbox: Sandbox, asked: boolean): KnownSandbox | undefined => {
     const { id, state, words, isAllocated } = sandbox;
     const before = known.get(id);
-    if (forgotten.has(id) || before?.life.isGone === true || !belongsTo(sandbox.metadata, owner))
-      return undefined;
+    const isGone = forgotten.has(id) || before?.life.isGone === true;
+    if ((isGone && !(asked && mayReturn(id))) || !belongsTo(sandbox.metadata, owner)) return undefined;
     const metadata = { ...sandbox.metadata, ...added.get(id) };
-    const reading = readSandbox(metadata, trustDomain);
+    const reading = readingOf(id, metadata);
     const { executor, askedAt = sandbox.createdAt } = reading;
     const now = clock.now();
     const createdAt = before?.createdAt ?? Math.min(askedAt ?? now, now);
@@ -124,7 +153,6 @@ export function createKnownSandboxes(options: KnownSandboxesOptions): KnownSandb
     return {
       ...seen,
       id,
-      // What we knew once stays its name, whatever becomes of its labels.
       name: executor.name ?? before?.name ?? id,
       life: lifeAfter(before?.life, { kind: "there", state, words, isAllocated }, seen),
       askedAt: asked || before === undefined ? steady() : before.askedAt,
@@ -178,6 +206,7 @@ export function createKnownSandboxes(options: KnownSandboxesOptions): KnownSandb
     note: (sandbox, asked) => {
       const next = taken(sandbox, asked);
       if (next !== undefined) {
+        forgotten.delete(sandbox.id);
         put(next);
         return;
       }
@@ -201,18 +230,20 @@ export function createKnownSandboxes(options: KnownSandboxesOptions): KnownSandb
       if (before === undefined) return;
       added.set(id, { ...added.get(id), ...metadata });
       const all = { ...before.metadata, ...metadata };
-      put({ ...before, metadata: all, reading: readSandbox(all, trustDomain) });
+      put({ ...before, metadata: all, reading: readingOf(id, all) });
     },
-    noteEnded: (id, state) => {
+    noteEnded: (id, state, isDeleted) => {
       const before = known.get(id);
-      if (before !== undefined)
-        put({ ...before, life: { ...before.life, state, isGone: true, isStopping: false } });
+      if (before === undefined) return;
+      const { hasRun } = before.life;
+      const life: Life = { hasRun, state, isGone: true, isStopping: false };
+      put({ ...before, life: isDeleted ? life : { ...life, mayReturn: true } });
     },
-    forget: (id) => {
+    forget: (id, isDeleted) => {
       const name = known.get(id)?.name;
       drop(id);
-      forgotten.add(id);
-      const [oldest] = forgotten;
+      forgotten.set(id, { isDeleted: isDeleted || forgotten.get(id)?.isDeleted === true });
+      const [oldest] = forgotten.keys();
       if (forgotten.size > mostForgotten && oldest !== undefined) forgotten.delete(oldest);
       if (name !== undefined) changed(name);
     },
@@ -226,6 +257,7 @@ export function createKnownSandboxes(options: KnownSandboxesOptions): KnownSandb
       return one === undefined ? keptFirst([...known.values()].filter((each) => each.name === name)) : [one];
     },
     isDoubtful: (sandbox) => {
+      if (mayReturn(sandbox.id)) return true;
       const before = known.get(sandbox.id);
       if (before === undefined || before.life.isGone) return false;
       // What was asked for by its id is not taken back by a list.

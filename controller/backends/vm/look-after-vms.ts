@@ -91,8 +91,7 @@ function dueDeeds(world: VmWorld): readonly Deed[] {
       doing: "deleting a second VM of one executor",
       work: async (signal: AbortSignal) => {
         log.warn({ executor: one.name, sandbox: one.id }, "second sandbox of one executor deleted");
-        await endSandbox(one, { reason: "there is another one" }, world, signal);
-        known.forget(one.id);
+        known.forget(one.id, await endSandbox(one, { reason: "there is another one" }, world, signal));
       },
     })),
   ];

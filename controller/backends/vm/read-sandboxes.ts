@@ -60,7 +60,7 @@ export function createSandboxReader(options: SandboxReaderOptions): SandboxReade
       return life.state.phase !== "ended" && steady() - last >= times.checkMs;
     };
     await inTurns(
-      before.filter(isOpen).map(({ id }) => id),
+      [...new Set([...before.filter(isOpen).map(({ id }) => id), ...doubtful])],
       (id) => readOne(id, signal),
       signal,
     );

@@ -7,7 +7,7 @@ const absences = 2;
 
 /**
  * Deletes a sandbox of ours and resolves when the server has said twice that there is none. Its VM may take a moment longer
- * to end. One that has become somebody else's is a terminal BackendError, one that does not go in time a retryable one.
+ * to end. Whether it was deleted by this call. One that has become somebody else's is a terminal BackendError, one that does not go in time a retryable one.
  */
 export async function removeSandbox(
   id: string,
@@ -20,10 +20,11 @@ export async function removeSandbox(
     steady,
   }: Pick<VmWorld, "api" | "known" | "owner" | "times" | "clock" | "steady">,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<boolean> {
   const end = steady() + times.goneMs;
   let absent = 0;
   let isAsked = false;
+  let isDeleted = false;
   for (let looks = 0; ; looks++) {
     const found = await api.get(id, signal);
     if (found === undefined) absent++;
@@ -33,12 +34,12 @@ export async function removeSandbox(
       if (!belongsTo(found.metadata, owner))
         throw new BackendError("terminal", `sandbox ${id} is not ours: it has another owner or backend`);
       if (!isAsked) {
-        await api.delete(id, signal);
+        isDeleted = await api.delete(id, signal);
         isAsked = true;
         continue;
       }
     }
-    if (absent === absences) return;
+    if (absent === absences) return isDeleted;
     if (steady() >= end) throw new BackendError("retryable", `sandbox ${id} was deleted, and is still there`);
     const pauseMs = absent > 0 ? times.goneEveryMs : times.goneEveryMs * 2 ** Math.min(10, looks);
     await clock.sleep(Math.min(pauseMs, times.pollMs), signal);

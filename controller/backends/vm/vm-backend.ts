@@ -62,6 +62,7 @@ export function createVmBackend(options: VmBackendOptions): VmBackend {
       for (;;) {
         try {
           await run(signal);
+          signal.throwIfAborted();
           log.error({ doing }, "looking after vms ended by itself");
         } catch (error) {
           signal.throwIfAborted();
@@ -79,6 +80,8 @@ export function createVmBackend(options: VmBackendOptions): VmBackend {
 
   return {
     kind: "vm",
+    // A VM waits for a program and outlives it, and the API knows of no program.
+    endsUnseen: true,
     list: (signal) =>
       asBackend(
         "listing VMs",

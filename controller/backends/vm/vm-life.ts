@@ -20,6 +20,8 @@ export type Life = {
   readonly hasRun: boolean;
   /** There is no such sandbox any more. */
   readonly isGone: boolean;
+  /** That it is gone only its absence tells, which an answer that shows it takes back. */
+  readonly mayReturn?: true;
   readonly isStopping: boolean;
   /** The last answers say that it is lost, and not yet often enough. */
   readonly doubt?: { readonly missing: boolean; readonly answers: number; readonly since: number };
@@ -49,8 +51,11 @@ export function afterAnswer(
   around: Around,
   times: Pick<VmTimes, "createWindowMs" | "lagMs">,
 ): Life {
+  if (before?.isGone === true)
+    return before.mayReturn === true && answer.kind === "there"
+      ? afterAnswer(undefined, answer, around, times)
+      : before;
   const { hasRun = false, state = { phase: "starting" } as const } = before ?? {};
-  if (before?.isGone === true) return before;
   if (answer.kind === "missing") return missed({ hasRun, state, before, around, times });
   const there = { hasRun, isGone: false, isStopping: false };
   switch (answer.state) {
@@ -93,7 +98,13 @@ function missed({
   const isStopping = before?.isStopping ?? false;
   const doubt = doubted(before, true, around.now);
   return isProof(doubt, around.now, times)
-    ? { hasRun, isStopping, isGone: true, state: state.phase === "ended" ? state : gone(hasRun, around) }
+    ? {
+        hasRun,
+        isStopping,
+        isGone: true,
+        mayReturn: true,
+        state: state.phase === "ended" ? state : gone({ hasRun, isStopping }, around),
+      }
     : { hasRun, isStopping, isGone: false, state, doubt };
 }
 
@@ -119,9 +130,14 @@ function lost(hadVm: boolean, words: string): ExecutorState {
     : { phase: "ended", cause: "no_vm", reason: `it has got no VM (${words})` };
 }
 
-function gone(hasRun: boolean, { isPastDeadline, killedFor }: Around): ExecutorState {
+function gone(
+  { hasRun, isStopping }: Pick<Life, "hasRun" | "isStopping">,
+  { isPastDeadline, killedFor }: Around,
+): ExecutorState {
   if (killedFor !== undefined) return { phase: "ended", reason: killedFor };
   if (isPastDeadline) return { phase: "ended", cause: "deadline", reason: "its time was over" };
   if (!hasRun) return { phase: "ended", cause: "no_vm", reason: "it was taken back before it had a VM" };
-  return { phase: "ended", cause: "killed", reason: "its sandbox is gone, and we have not deleted it" };
+  const reason = "its sandbox is gone, and we have not deleted it";
+  // Whether another server has answered, or an old view of it, nobody can tell, unless its deletion was seen.
+  return { phase: "ended", cause: isStopping ? "killed" : "vanished", reason };
 }

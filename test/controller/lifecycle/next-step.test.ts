@@ -83,7 +83,7 @@ const unclaimed = (name: "ending" | "finished") => {
 };
 const reported = inPhase("ending", { end: { by: "executor", report: aReport } });
 const gone = inPhase("ending", { end: { by: "controller", result: "failure", executorGone: true } });
-const { terminalGraceMs, cancelGraceMs, resultGraceMs, absentMs } = times;
+const { terminalGraceMs, quietMs, cancelGraceMs, resultGraceMs, absentMs } = times;
 
 describe("the next steps of an assignment", () => {
   const cases: readonly (readonly [
@@ -186,6 +186,20 @@ describe("the next steps of an assignment", () => {
       { executors: [executor(1, "ended", "start_oom")] },
       0,
       ["failed oom"],
+    ],
+    [
+      "claimed, ended unseen, and silent",
+      inPhase("claimed"),
+      { executors: [executor(1, "ended", "vanished")], heardAt: testStart },
+      absentMs,
+      ["failed vanished"],
+    ],
+    [
+      "claimed, ended unseen, but heard of since",
+      inPhase("claimed"),
+      { executors: [executor(1, "ended", "vanished")], heardAt: testStart + 1 },
+      absentMs,
+      [],
     ],
     ["claimed and missing in one list", inPhase("claimed"), {}, absentMs, []],
     [
@@ -398,6 +412,27 @@ describe("the next steps of an assignment", () => {
       { executors: [executor(1, "terminal")], lingering: new Set([nameOf(1)]) },
       terminalGraceMs,
       ["release", "kill 1", "delete 1 after its message"],
+    ],
+    [
+      "finished, and quiet, where its end is seen",
+      inPhase("finished"),
+      { executors: [executor(1, "running")] },
+      quietMs,
+      ["mark 1"],
+    ],
+    [
+      "finished, and not quiet for long, where its end is not seen",
+      inPhase("finished"),
+      { executors: [executor(1, "running")], endsUnseen: true, heardAt: testStart + 1 },
+      quietMs,
+      ["mark 1"],
+    ],
+    [
+      "finished, and quiet for long, where its end is not seen",
+      inPhase("finished"),
+      { executors: [executor(1, "running")], endsUnseen: true, heardAt: testStart + 1 },
+      quietMs + 1,
+      ["kill 1", "mark 1"],
     ],
     [
       "without a record, running: counts as claimed",

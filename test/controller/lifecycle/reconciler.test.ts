@@ -424,11 +424,11 @@ describe("the reconciler", () => {
   it("goes on by itself after an error, and does not fill the log with it", async () => {
     const one = await claimed();
     for (let i = 0; i < 4; i++)
-      one.backend.failNext("list", new BackendError("retryable", "the API server is away"));
+      one.backend.failNext("list", new BackendError("retryable", `away (request 3f9c1e0${i}, ${i} ms)`));
     one.backend.end(one.name);
     one.run();
     await one.clock.step(0);
-    assert.deepEqual(one.errors(), ["backend lifecycle error: the API server is away"]);
+    assert.deepEqual(one.errors(), ["backend lifecycle error: away (request 3f9c1e00, 0 ms)"]);
     await one.clock.step(4 * times.againMs);
     assert.equal(one.phase(id), "ending");
     assert.equal(one.errors().length, 1);

@@ -179,6 +179,34 @@ describe("ensuring an executor", () => {
     assert.deepEqual(one.backend.called("delete"), []);
   });
 
+  it("gives up an executor whose metadata does not hold for as long as a start may take, and says so", async () => {
+    const one = await waiting();
+    const name = one.executor(assignment);
+    one.backend.spoil(name);
+    await one.clock.step(defaultTimes.startMs + minute);
+    assert.equal(one.phase(), "starting 2");
+    assert.deepEqual(one.backend.called("delete"), [name]);
+    assert.match(JSON.stringify(one.record(assignment).attempts.lost), /metadata does not hold/);
+  });
+
+  it("B-62 never gives an executor the identity of another job that somebody has written on it", async () => {
+    const one = started();
+    one.backend.bindable = false;
+    one.queue.publish(content);
+    await one.clock.step(0);
+    const name = one.executor(assignment);
+    const { assignment: other } = aContent({ jobKey: "deploy" });
+    const { phase } = one.record(assignment);
+    assert.ok(phase.name === "starting");
+    one.backend.relabel(name, anExecutorMetadata({ assignment: other, attempt: phase.attempt }));
+    one.backend.bindable = true;
+    await one.clock.step(2 * attemptDelayMs);
+    const given = one.backend.calls.flatMap(({ spiffeId }) => spiffeId ?? []);
+    assert.deepEqual([...new Set(given)], [assignment.spiffeId]);
+    assert.equal(one.phase(), "starting 2");
+    assert.deepEqual(one.backend.called("delete"), [name]);
+  });
+
   it("asks Gitea before each attempt", async () => {
     const one = await waiting();
     one.backend.end(one.executor(assignment));

@@ -83,6 +83,7 @@ describe("jetstream provider", () => {
     ["name", undefined, "OTHER"],
     ["maxAgeSeconds", 0, 60],
     ["maxMessages", 10, 5],
+    ["subjects", ["a.*", "b.>"], ["a.>", "b.*.c"]],
   ] as const) {
     it(`refuses a change of ${property} that would lose messages, and makes it if that is allowed`, async () => {
       const old = stream(from === undefined ? {} : { [property]: from });
@@ -92,14 +93,26 @@ describe("jetstream provider", () => {
       assert.equal(failures.length, 1);
       assert.match(failures[0] ?? "", new RegExp(`^${property}: .*messages would be lost.*allowDataLoss`));
       const allowed = await checked("Stream", { ...news, allowDataLoss: true }, inputs);
-      const replaced =
-        property === "maxAgeSeconds" || property === "maxMessages" ? "UPDATE" : "UPDATE_REPLACE";
+      const replaced = ["maxAgeSeconds", "maxMessages", "subjects"].includes(property)
+        ? "UPDATE"
+        : "UPDATE_REPLACE";
       assert.deepEqual(await provider.diff("Stream", inputs, allowed), {
         allowDataLoss: "UPDATE",
         [property]: replaced,
       });
     });
   }
+
+  it("takes further subjects, and wider ones", async () => {
+    const inputs = await checked("Stream", stream({ subjects: [`${name}.a`, `${name}.b.*`] }));
+    for (const subjects of [[`${name}.*`, `${name}.b.>`], [`${name}.>`], [`${name}.*`, `${name}.*.*`]])
+      assert.deepEqual((await provider.check("Stream", inputs, stream({ subjects }))).failures, []);
+    for (const subjects of [[`${name}.*`], [`${name}.b.>`, `${name}.c`], [`${name}.*`, `${name}.b.c`]])
+      assert.match(
+        (await provider.check("Stream", inputs, stream({ subjects }))).failures.join(),
+        /^subjects: what is stored of S\d+\.[ab].* no consumer/,
+      );
+  });
 
   it("changes between limits and interest in place, as the server does", async () => {
     const { inputs } = await made("Stream", stream({ retention: "limits" }));
@@ -132,6 +145,15 @@ describe("jetstream provider", () => {
     }
     await provider.create("Stream", await wanted({ adopt: true, description: "taken" }));
     assert.equal((await server.streams.info(name)).config.description, "taken");
+  });
+
+  it("takes the old object for no obstacle where the engine checks a replacement as if it were new", async () => {
+    await made("Stream", stream());
+    const wanted = { stream: name, durable: "pod" };
+    const { inputs } = await made("Consumer", wanted);
+    const news = await checked("Consumer", { ...wanted, ackPolicy: "all" }, inputs);
+    assert.deepEqual(await provider.diff("Consumer", inputs, news), { ackPolicy: "UPDATE_REPLACE" });
+    assert.deepEqual(await checked("Consumer", { ...wanted, ackPolicy: "all" }), news);
   });
 
   it("tells of subjects that another stream takes before anything is changed", async () => {
@@ -184,6 +206,26 @@ describe("jetstream provider", () => {
     await assert.rejects(provider.create("Consumer", more), /consumer S\d+\/pod exists already/);
     await provider.delete("Consumer", id, more);
     await provider.delete("Consumer", id, more);
+  });
+
+  it("replaces a consumer with its stream, whose name the engine takes for unknown then", async () => {
+    const { inputs } = await made("Stream", stream());
+    const consumer = await checked("Consumer", { stream: name, durable: "pod" });
+    const news = { ...(consumer as object), stream: unknown } as never;
+    assert.deepEqual(await provider.diff("Consumer", consumer, news), { stream: "UPDATE_REPLACE" });
+    const open = { ...(inputs as object), maxAgeSeconds: unknown } as never;
+    assert.deepEqual(await provider.diff("Stream", inputs, open), { maxAgeSeconds: "UPDATE" });
+  });
+
+  it("makes consumers of all that a stream has, and replaces one whose filter goes", async () => {
+    await made("Stream", stream());
+    const wanted = { stream: name, durable: "all" };
+    const { id, inputs } = await made("Consumer", wanted);
+    const filtered = await checked("Consumer", { ...wanted, filterSubject: `${name}.a` }, inputs);
+    assert.deepEqual(await provider.diff("Consumer", inputs, filtered), { filterSubject: "UPDATE" });
+    await provider.update("Consumer", id, inputs, filtered);
+    assert.equal((await server.consumers.info(name, "all")).config.filter_subject, `${name}.a`);
+    assert.deepEqual(await provider.diff("Consumer", filtered, inputs), { filterSubject: "UPDATE_REPLACE" });
   });
 
   it("B-100 makes buckets that every client takes for one", async () => {

@@ -21,8 +21,9 @@ export type ProviderClient = AsyncDisposable & {
 export async function startProvider(): Promise<ProviderClient> {
   const served = await serveProvider("1.2.3");
   const client = new ResourceProviderClient(`127.0.0.1:${served.port}`, credentials.createInsecure());
-  const urn = (kind: string) =>
-    `urn:pulumi:dev::project::platform:index:Platform$jetstream:index:${kind}::it`;
+  /** Resources of other names are others, as in a program. */
+  const urn = (kind: string, { stream = "", name = "", durable = "", bucket = "" }: Json = {}) =>
+    `urn:pulumi:dev::project::platform:index:Platform$jetstream:index:${kind}::${JSON.stringify([stream, name, durable, bucket])}`;
   const asStruct = (from: Json) => struct.Struct.fromJavaScript(from);
   const call = <Response>(make: (done: Callback<Response>) => unknown) =>
     new Promise<Response>((resolve, reject) => {
@@ -38,7 +39,7 @@ export async function startProvider(): Promise<ProviderClient> {
     },
     check: async (kind, olds, news) => {
       const request = new provider.CheckRequest()
-        .setUrn(urn(kind))
+        .setUrn(urn(kind, news))
         .setOlds(asStruct(olds))
         .setNews(asStruct(news));
       const answer = await call<InstanceType<typeof provider.CheckResponse>>((done) =>
@@ -49,7 +50,7 @@ export async function startProvider(): Promise<ProviderClient> {
     },
     diff: async (kind, olds, news) => {
       const request = new provider.DiffRequest()
-        .setUrn(urn(kind))
+        .setUrn(urn(kind, news))
         .setOlds(asStruct(olds))
         .setNews(asStruct(news));
       const answer = await call<InstanceType<typeof provider.DiffResponse>>((done) =>

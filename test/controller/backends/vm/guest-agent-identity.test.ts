@@ -199,7 +199,7 @@ describe("the identity of a VM by an agent of its own", () => {
     });
     await joined();
     agents.failNext(new Error("no answer"));
-    await assert.rejects(identity.bind(executor, signal), /registering gitea-task-42/);
+    await assert.rejects(identity.bind(executor, signal), /looking for the agent of gitea-task-42/);
     assert.deepEqual(await identity.bind(executor, signal), { bound: true });
   });
 
@@ -259,6 +259,23 @@ describe("the identity of a VM by an agent of its own", () => {
       assert.deepEqual(changes, [name]);
       await joined();
       await identity.bind(executor, signal);
+      assert.equal(identity.lack(name), undefined);
+    });
+
+    it("is what SPIRE's server says, a minute after it was first asked for the agent", async () => {
+      await joined();
+      for (const ms of [60_000, 0]) {
+        agents.failNext(new Error("that ID must stand in admin_ids"));
+        await assert.rejects(identity.bind(executor, signal), (error) => {
+          assert.ok(error instanceof BackendError);
+          assert.deepEqual([error.kind, error.reason], ["retryable", "identity"]);
+          return true;
+        });
+        if (ms > 0) assert.equal(identity.lack(name), undefined);
+        await clock.step(ms);
+      }
+      assert.match(identity.lack(name)?.evidence ?? "", /admin_ids/);
+      assert.deepEqual(await identity.bind(executor, signal), { bound: true });
       assert.equal(identity.lack(name), undefined);
     });
 

@@ -7,6 +7,7 @@ import { sandboxMetadata } from "../../../../controller/backends/vm/sandbox-exec
 import { describeError } from "../../../../controller/platform/errors.ts";
 import { anExecutorRequest, reaches } from "../../../support/backend-contract.ts";
 import { eventually } from "../../../support/eventually.ts";
+import type { StoredSandbox } from "../../../fakes/opensandbox/stored-sandbox.ts";
 import { makeVmWorld, type VmWorld, type VmWorldOptions } from "./vm-world.ts";
 
 const { signal } = new AbortController();
@@ -60,7 +61,43 @@ describe("VMs of an OpenSandbox server", () => {
       world.server.remove(id);
       world.server.release(id);
       const { state } = await reaches(world.backend, name, "ended");
-      assert.equal(state.cause, "killed");
+      assert.equal(state.cause, "vanished");
+    });
+
+    it("when another server answers for a while, which knows none of them", async () => {
+      const { world, id } = await running();
+      world.server.freeze("reads", []);
+      assert.equal((await reaches(world.backend, name, "ended")).state.cause, "vanished");
+      world.server.thaw();
+      await reaches(world.backend, name, "running");
+      await world.backend.delete(name, signal);
+      assert.equal(world.server.sandbox(id), undefined);
+    });
+
+    it("when one was killed while another server answered: it runs, and can be killed", async () => {
+      const { world, id } = await running({ times: { lagMs: 60_000 } });
+      world.server.freeze("reads", []);
+      await world.backend.kill(name, "it is silent", signal);
+      assert.equal(await phase(world), "ended");
+      world.server.thaw();
+      await reaches(world.backend, name, "running");
+      await world.backend.kill(name, "it is silent", signal);
+      assert.equal(world.server.sandbox(id), undefined);
+      assert.equal(await phase(world), "ended");
+    });
+
+    it("when one was deleted while another server answered: it was never told, and it is there again", async () => {
+      const { world, id } = await running();
+      world.server.freeze("reads", []);
+      await reaches(world.backend, name, "ended");
+      await world.backend.delete(name, signal);
+      assert.equal(await phase(world), undefined);
+      world.server.thaw();
+      await reaches(world.backend, name, "running");
+      await world.backend.delete(name, signal);
+      assert.equal(world.server.sandbox(id), undefined);
+      await lists(world, 3);
+      assert.equal(await phase(world), undefined);
     });
 
     it("when a frozen list shows as running what has ended", async () => {
@@ -167,6 +204,48 @@ describe("VMs of an OpenSandbox server", () => {
       invalid.map((one) => one.name),
       [name],
     );
+  });
+
+  it("stay what they were when somebody writes other metadata on them: that is reported, and ends no other", async () => {
+    const { world, id } = await running();
+    const other = anExecutorRequest("vm", { assignment: { taskId: 77n } });
+    const { name: otherName } = await world.backend.create(other, signal);
+    const [victim] = world.sandboxes(otherName);
+    assert.ok(victim !== undefined);
+    const own = world.server.sandbox(id)?.labels ?? {};
+    const reported = async (labels: StoredSandbox["labels"]) => {
+      world.server.change(id, { labels });
+      await eventually(
+        "it is seen",
+        async () => (await world.backend.list(signal)).invalid.length === 1,
+        10_000,
+        5,
+      );
+      await lists(world, 5);
+      const { executors, invalid } = await world.backend.list(signal);
+      assert.deepEqual(
+        [executors.map((one) => one.name), invalid.map((one) => one.name)],
+        [[otherName], [name]],
+      );
+      assert.match(invalid[0]?.reason ?? "", new RegExp(id));
+      assert.equal(world.server.count("delete"), 0);
+    };
+    await reported(victim.labels);
+    await reported({ ...own, "ci.ddupan.top/attempt": "2" });
+    world.server.change(id, { labels: own });
+    await reaches(world.backend, name, "running");
+  });
+
+  it("are as old as the server says, and end when we have said, whatever somebody writes on them", async () => {
+    const { world, id } = await running();
+    const { createdAt = 0, labels: own = {} } = world.server.sandbox(id) ?? {};
+    const times = { "ci.ddupan.top/asked-at": "1", "ci.ddupan.top/deadline-at": "1" };
+    world.server.change(id, { labels: { ...own, ...times } });
+    await lists(world, 10);
+    assert.equal(await phase(world), "running");
+    world.server.change(id, { labels: { ...own, ...times, "ci.ddupan.top/task-id": "x" } });
+    const [invalid] = (await world.another().list(signal)).invalid;
+    assert.ok(Math.abs((invalid?.createdAt ?? 0) - createdAt) < 5_000, String(invalid?.createdAt));
   });
 
   it("are left alone when they are somebody else's now, also by a delete that knows them still", async () => {
@@ -301,6 +380,20 @@ describe("VMs of an OpenSandbox server", () => {
       assert.equal(world.server.count("delete"), 1);
     });
 
+    for (const act of ["kill", "delete"] as const)
+      it(`without their identity though the server does not answer: ${act}`, async () => {
+        const { world } = await running({ isIdle: true, times: { staleMs: 0 } });
+        await world.backend.bindIdentity((await world.listed(name))!, signal);
+        world.server.setStoreAway(true);
+        const acting =
+          act === "kill" ? world.backend.kill(name, "over", signal) : world.backend.delete(name, signal);
+        await assert.rejects(acting, refused("retryable", /LIST_UNAVAILABLE/));
+        assert.ok(!world.identity.bound.has(name), "it is taken away all the same");
+        world.server.setStoreAway(false);
+        await world.backend.delete(name, signal);
+        assert.deepEqual(await world.remains(name), []);
+      });
+
     it("with an error as long as they do not go", async () => {
       const { world, id } = await running({ times: { goneMs: 100 } });
       world.server.hold(id);
@@ -373,6 +466,16 @@ describe("VMs of an OpenSandbox server", () => {
     await reaches(world.backend, name, "ended");
     assert.equal(await there(), false);
     assert.equal(await world.identity.isThere("gitea-task-7-1-00000000", signal), false);
+  });
+
+  it("have their identities while the server looks into another namespace, where there is no pool", async () => {
+    const { world } = await running();
+    world.server.freeze("reads", []);
+    world.server.pools.remove("ci-vm");
+    await reaches(world.backend, name, "ended");
+    await assert.rejects(world.identity.isThere(name, signal), /there is no pool ci-vm/);
+    world.server.pools.open("ci-vm", 8);
+    assert.equal(await world.identity.isThere(name, signal), false);
   });
 
   it("have their identities while nobody knows whether they come", async () => {

@@ -91,6 +91,11 @@ describe("what is known of a VM", () => {
     [
       "is gone when three answers lack it",
       [runs, missing, missing, missing],
+      { phase: "ended", cause: "vanished", reason: "its sandbox is gone, and we have not deleted it" },
+    ],
+    [
+      "was killed when its deletion was seen, and nobody of us has asked for that",
+      [runs, says("stopping"), missing, missing, missing],
       { phase: "ended", cause: "killed", reason: "its sandbox is gone, and we have not deleted it" },
     ],
     [
@@ -116,9 +121,9 @@ describe("what is known of a VM", () => {
       { phase: "ended", reason: "failed WORDS" },
     ],
     [
-      "stays gone, whatever an old answer shows",
+      "runs again when it is there after all: another server may have answered",
       [runs, missing, missing, missing, runs],
-      { phase: "ended", cause: "killed", reason: "its sandbox is gone, and we have not deleted it" },
+      { phase: "running" },
     ],
   ];
   for (const [what, answers, state, around] of cases)
