@@ -199,7 +199,7 @@ describe("what becomes of an assignment", () => {
 
   /** Every phase; and an end by a report, which few sequences come to: only there can a report be lost. */
   const starts = fc.constantFrom(
-    ...phaseNames.map(inPhase),
+    ...phaseNames.map((name) => inPhase(name)),
     moved(inPhase("claimed"), anEvent.result_reported),
   );
 
