@@ -42,6 +42,7 @@ export function useFakeTools(): FakeTools {
       return {
         PATH: path,
         HOME: folder,
+        NODE_COMPILE_CACHE: process.env["NODE_COMPILE_CACHE"],
         CALLS: join(folder, "calls"),
         GITEA_DYNAMIC_RUNNER_CACHE: tools.cache,
       };

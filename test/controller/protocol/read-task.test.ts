@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { create } from "@bufbuild/protobuf";
 import * as fc from "fast-check";
-import { describe, it } from "mocha";
+import { after, before, describe, it } from "mocha";
 import { describeFailure } from "../../../controller/assignment/failure.ts";
 import { readTask, runsOnOf, type TaskReading } from "../../../controller/protocol/read-task.ts";
 import { TaskSchema } from "../../../proto/gen/runner/v1/runner_pb.ts";
@@ -146,6 +146,11 @@ describe("reading a task", () => {
       { numRuns: 2000 },
     );
   });
+
+  // Mocha keeps whole stacks: each of many errors deep down would take as long as all of the reading.
+  const { stackTraceLimit } = Error;
+  before(() => void (Error.stackTraceLimit = 10));
+  after(() => void (Error.stackTraceLimit = stackTraceLimit));
 
   const lines = (count: number, line: (index: number) => string) =>
     Array.from({ length: count }, (_, index) => line(index)).join("\n");
