@@ -46,8 +46,6 @@ export async function startPodsBench(
     readonly capacity: number;
     /** Variables of all controllers that differ. */
     readonly changed?: Readonly<Record<string, string>>;
-    /** How many calls of FetchTask reach Gitea at a time; all of them unless given. */
-    readonly fetchesAtOnce?: number;
   },
   onPod?: (pod: SeenPod) => void,
 ): Promise<PodsBench> {
@@ -66,7 +64,7 @@ export async function startPodsBench(
   const api = stack.use(
     await startApiProxy(kubernetes, account, path.join(platform.folder, "proxy"), signal),
   );
-  const gitea = stack.use(await startGiteaProxy(platform.gitea.url, options.fetchesAtOnce));
+  const gitea = stack.use(await startGiteaProxy(platform.gitea.url));
   const seen = stack.use(await watchPods(kubernetes, namespace, onPod));
   // After all that is stopped before the cluster.
   const controllers = stack.use(new AsyncDisposableStack());
@@ -87,6 +85,7 @@ export async function startPodsBench(
             ...(await tenant.environment(place)),
             GITEA_URL: gitea.url,
             KUBECONFIG: api.kubeconfig,
+            NODE_OPTIONS: `--import=${import.meta.resolve("./pods-memory.ts")}`,
             ...options.changed,
             ...changed,
           },

@@ -14,11 +14,8 @@ export type GiteaProxy = AsyncDisposable & {
 /** An answer of FetchTask without a task is a number. */
 const taskBytes = 500;
 
-/** At most `fetchesAtOnce` calls of FetchTask are with Gitea at a time; the others wait here. */
-export async function startGiteaProxy(gitea: string, fetchesAtOnce = Infinity): Promise<GiteaProxy> {
+export async function startGiteaProxy(gitea: string): Promise<GiteaProxy> {
   const calls = createCalls();
-  const waiting: (() => void)[] = [];
-  let fetching = 0;
   const handedOut: number[] = [];
   const relay = (incoming: IncomingMessage, outgoing: ServerResponse, name: string) => {
     const { method, url = "/", headers } = incoming;
@@ -37,20 +34,7 @@ export async function startGiteaProxy(gitea: string, fetchesAtOnce = Infinity): 
   const server = createServer((incoming, outgoing) => {
     const name = incoming.url?.split("/").at(-1) ?? "";
     calls.count(name);
-    const begin = () => relay(incoming, outgoing, name);
-    if (name !== "FetchTask") return begin();
-    outgoing.once("close", () => {
-      const place = waiting.indexOf(begin);
-      // It has given up before its turn.
-      if (place !== -1) return void waiting.splice(place, 1);
-      const next = waiting.shift();
-      if (next === undefined) fetching--;
-      else next();
-      return undefined;
-    });
-    if (fetching >= fetchesAtOnce) return void waiting.push(begin);
-    fetching++;
-    return begin();
+    relay(incoming, outgoing, name);
   });
   // Neither Gitea nor the API server closes a connection after 5 s.
   server.keepAliveTimeout = 600_000;

@@ -79,6 +79,43 @@ describe("keeping unclaimed tasks alive", () => {
     assert.ok(Number(lines[1]?.fields["leftOut"]) >= 6, String(lines[1]?.fields["leftOut"]));
   });
 
+  it("asks about eight tasks at once when Gitea is slower than their beats come, and about each as often", async () => {
+    const one = createLaneUnderTest();
+    open.push(one);
+    const tasks = Array.from({ length: 20 }, (_, index) => BigInt(index + 1));
+    for (const [index, taskId] of tasks.entries())
+      await one.assignments.offer({ ...aContent({ taskId }), sequence: index + 1 }, never);
+    const asked: bigint[] = [];
+    let atOnce = 0;
+    let most = 0;
+    let chance = 0;
+    const stop = new AbortController();
+    const speaking = createKeepAlive({
+      kind: "pod",
+      assignments: one.assignments,
+      beat: async (taskId) => {
+        asked.push(taskId);
+        most = Math.max(most, ++atOnce);
+        await one.clock.sleep(6_000, never);
+        atOnce--;
+        return "running";
+      },
+      report: (_, error) => assert.fail(error),
+      times: defaultTimes,
+      clock: one.clock,
+      random: () => (chance = (chance + 0.618) % 1),
+    }).run(stop.signal);
+    await one.clock.step(120_000);
+    assert.equal(most, 8);
+    for (const task of tasks) {
+      const times = asked.filter((taskId) => taskId === task).length;
+      assert.ok(times >= 6 && times <= 9, `${task}: ${times} times`);
+    }
+    stop.abort();
+    await one.clock.step(6_000);
+    await speaking;
+  });
+
   it("is silent about a task from its claim on", async () => {
     const one = await started("worker", "keep-alive");
     await one.claim(first);
