@@ -3,7 +3,7 @@ import { describeFailure } from "../assignment/failure.ts";
 import { type AssignmentRecord, claimOf, type PhaseOf } from "../assignment/record.ts";
 import type { Times } from "../assignment/times.ts";
 import type { Executor } from "../backends/backend.ts";
-import { apart, isAlive, isHidden, type Seen } from "./seen.ts";
+import { apart, currentName, isAlive, isHidden, type Seen } from "./seen.ts";
 import { applies, deletes, kills, type Step } from "./step.ts";
 
 type At<Name extends "ending" | "finished"> = {
@@ -49,7 +49,8 @@ export function finishedSteps(
   const { mine, others } = apart(record, seen.there?.executors ?? []);
   const alive = mine !== undefined && isAlive(mine);
   const quiet = seen.endsUnseen === true && now - Math.max(seen.heardAt, phase.at) >= times.quietMs;
-  const killed = alive && (quiet || now - phase.at >= graceOf(record, phase, times));
+  const isTime = quiet || now - phase.at >= graceOf(record, phase, times);
+  const killed = alive && isTime;
   const nothingThere =
     nothingLives(seen, record) && mine === undefined && others.length === 0 && seen.settled;
   return [
@@ -57,6 +58,7 @@ export function finishedSteps(
     ...(mine === undefined
       ? []
       : currentSteps(mine, killed ? whyOver(phase) : undefined, seen.lingering.has(mine.name))),
+    ...(isTime ? hiddenSteps(seen, record) : []),
     ...deletes(others),
     ...(nothingThere && !mayComeLate(record, phase.at, now, times) ? [{ do: "forget" } as const] : []),
   ];
@@ -64,6 +66,16 @@ export function finishedSteps(
 
 function whyOver({ result }: PhaseOf<"finished">): string {
   return result === "cancelled" ? "its task was cancelled" : "its task is over";
+}
+
+/**
+ * Whether it runs nobody can tell, and nobody wants to know any more: its own name is what it was made under, and its owner
+ * is looked at once more before it goes.
+ */
+function hiddenSteps({ there }: Seen, record: AssignmentRecord): readonly Step[] {
+  const name = currentName(record);
+  if (name === undefined || there === undefined || !isHidden(record, there)) return [];
+  return [{ do: "delete", executor: name, messageFirst: true }];
 }
 
 /** It is marked, and has ended or does not end however often it is killed, before it is deleted. */
