@@ -1,6 +1,7 @@
 import path from "node:path";
 import { randomUUID } from "node:crypto";
 import { createHttpApi } from "../../../controller/opensandbox/http-api.ts";
+import type { OpenSandboxApi } from "../../../controller/opensandbox/opensandbox-api.ts";
 import { systemClock } from "../../../controller/platform/clock.ts";
 import { prepareOpenSandboxLab } from "../../../scripts/peers/opensandbox/prepare-lab.ts";
 import {
@@ -17,13 +18,18 @@ import { startWithheldWatches } from "./withheld-watches.ts";
 /** One more real OpenSandbox server over the same sandboxes, whose view of them can be made to stand still. */
 export type FreezableServer = AsyncDisposable & {
   readonly server: OpenSandboxServer;
+  /** A client of it. */
+  readonly api: OpenSandboxApi;
   /**
    * From now on it answers by what is there at this moment, for as long as nothing is changed by way of it. Resolves when that
-   * is seen. It reads anew by itself when it has heard nothing for 70 s.
+   * is seen. It reads anew by itself when it has heard nothing for five minutes, which by default is one.
    */
   freeze(): Promise<void>;
   thaw(): void;
 };
+
+/** It reads all anew after 300 s in any case. */
+const watchSeconds = 290;
 
 /** A server that is changed through itself reads past its own view until its watch ends; the freezing ends it. */
 export async function startFreezableServer(
@@ -39,7 +45,7 @@ export async function startFreezableServer(
   );
   const place = { folder: await folder.below(name), peer, namespace: other.settings.namespace };
   const server = stack.use(
-    await startOpenSandbox({ ...place, kubeconfig: watches.kubeconfig, ...times }, signal),
+    await startOpenSandbox({ ...place, kubeconfig: watches.kubeconfig, watchSeconds, ...times }, signal),
   );
   const key = () => Promise.resolve(server.key);
   const api = createHttpApi({ url: server.url, key, requestId: randomUUID, clock: systemClock });
@@ -58,6 +64,7 @@ export async function startFreezableServer(
   const all = stack.move();
   return {
     server,
+    api,
     freeze: async () => {
       watches.release();
       await eventually("it has heard of all that is there", sees, 30_000);
