@@ -1,6 +1,6 @@
 import type { AssignmentEvent } from "../assignment/event.ts";
 import { describeFailure } from "../assignment/failure.ts";
-import { type AssignmentRecord, claimOf, type PhaseOf } from "../assignment/record.ts";
+import { type AssignmentRecord, claimOf, currentAttempt, type PhaseOf } from "../assignment/record.ts";
 import type { Times } from "../assignment/times.ts";
 import type { Executor } from "../backends/backend.ts";
 import { apart, currentName, isAlive, isHidden, type Seen } from "./seen.ts";
@@ -52,7 +52,11 @@ export function finishedSteps(
   const isTime = quiet || now - phase.at >= graceOf(record, phase, times);
   const killed = alive && isTime;
   const nothingThere =
-    nothingLives(seen, record) && mine === undefined && others.length === 0 && seen.settled;
+    nothingLives(seen, record) &&
+    mine === undefined &&
+    others.length === 0 &&
+    hiddenSteps(seen, record).length === 0 &&
+    seen.settled;
   return [
     ...releases(seen, record, phase.at, now, times),
     ...(mine === undefined
@@ -74,8 +78,16 @@ function whyOver({ result }: PhaseOf<"finished">): string {
  */
 function hiddenSteps({ there }: Seen, record: AssignmentRecord): readonly Step[] {
   const name = currentName(record);
-  if (name === undefined || there === undefined || !isHidden(record, there)) return [];
-  return [{ do: "delete", executor: name, messageFirst: true }];
+  const ours = there?.unreadable.filter((one) => one === name || isOfEarlierAttempt(one, record)) ?? [];
+  return ours.map((one) => ({ do: "delete", executor: one, messageFirst: one === name }));
+}
+
+function isOfEarlierAttempt(name: string, record: AssignmentRecord): boolean {
+  const { id } = record.assignment;
+  const number = name.startsWith(`${id}-`)
+    ? /^([1-9][0-9]*)-[0-9a-f]{8}$/.exec(name.slice(id.length + 1))
+    : null;
+  return Number(number?.[1] ?? Infinity) < (currentAttempt(record)?.number ?? 0);
 }
 
 /** It is marked, and has ended or does not end however often it is killed, before it is deleted. */

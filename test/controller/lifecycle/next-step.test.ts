@@ -370,6 +370,13 @@ describe("the next steps of an assignment", () => {
     ["finished, the list is older", inPhase("finished"), { settled: false }, 0, []],
     ["finished, unreadable", inPhase("finished"), { unreadable: [nameOf(1)] }, 0, []],
     [
+      "finished, attempts before it are unreadable",
+      inPhase("finished", { attempt: anAttempt({ number: 2 }) }),
+      { unreadable: [nameOf(1), nameOf(3), `${nameOf(1)}x`, "gitea-task-420-1-00000000"] },
+      terminalGraceMs,
+      ["release", "delete 1"],
+    ],
+    [
       "finished, unreadable, within its grace",
       inPhase("finished"),
       { unreadable: [nameOf(1)] },
