@@ -77,6 +77,7 @@ function arrange(variables: Variables) {
   );
   const local = localConfig(variables);
   const { OPENSANDBOX_API: api, OPENSANDBOX_API_KEY_FILE: apiKeyFile } = variables;
+  const { OPENSANDBOX_CA_FILE: ca } = variables;
   return {
     gitea: {
       url: variables.GITEA_URL,
@@ -102,11 +103,11 @@ function arrange(variables: Variables) {
     backends,
     vmLabel: variables.VM_RUNNER_LABEL,
     allowForksOnPods: variables.POD_ALLOW_FORKS,
-    /** Set if and only if the vm worker is selected and runs there. The file is read anew for each call. */
+    /** Set if and only if the vm worker is selected and runs there. The key's file is read anew for each call. */
     openSandbox:
       api === undefined || apiKeyFile === undefined
         ? undefined
-        : { api, apiKeyFile, pool: variables.OPENSANDBOX_POOL },
+        : { api, apiKeyFile, pool: variables.OPENSANDBOX_POOL, ...(ca === undefined ? {} : { ca }) },
     /** Set if and only if the vm worker is selected and runs there. */
     vmIdentity: vmIdentityConfig(variables),
     local,

@@ -79,13 +79,14 @@ function openPods(config: Config, { kubernetes, ...platform }: Dependencies): Op
 function openVms(config: Config, dependencies: Dependencies): Opened {
   if (config.openSandbox === undefined)
     throw new ConfigError(["VM_BACKEND: there is no OpenSandbox server to make VMs"]);
-  const { api: url, apiKeyFile, pool } = config.openSandbox;
+  const { api: url, apiKeyFile, pool, ca } = config.openSandbox;
   const { clock, random, log } = dependencies;
   const api = createHttpApi({
     url: new URL(url),
     key: async (signal) => (await readFile(apiKeyFile, { encoding: "utf8", signal })).trim(),
     requestId: randomUUID,
     clock,
+    ...(ca === undefined ? {} : { ca }),
   });
   const backend = createVmBackend({
     api,

@@ -51,6 +51,8 @@ export function contradictions(given: Environment): string[] {
     for (const name of ["POD_BACKEND", "VM_BACKEND"])
       if (given[name] === "local")
         mistakes.push(`${name}: local is for the quick start and tests, never with NODE_ENV=production`);
+  if (given["OPENSANDBOX_CA_FILE"] !== undefined && given["OPENSANDBOX_API"]?.startsWith("http:") === true)
+    mistakes.push("OPENSANDBOX_CA_FILE: OPENSANDBOX_API is not https, so that nothing is verified");
   const locally = given["POD_BACKEND"] === "local" || given["VM_BACKEND"] === "local";
   const tested = given["NODE_ENV"] === "test" || (locally && given["NODE_ENV"] !== "production");
   if (given["RUNNER_TIMES"] !== undefined && !tested)

@@ -17,7 +17,7 @@ import {
   tolerations,
 } from "./pod-fields.ts";
 import { parseTimes } from "./times.ts";
-import { guestSocket, spireServer, spireServerPort, vmIdentities } from "./vm.ts";
+import { checkAuthorities, guestSocket, spireServer, spireServerPort, vmIdentities } from "./vm.ts";
 
 /** Reads a file whole; replaced in tests. */
 export type ReadFile = (path: string) => string;
@@ -47,6 +47,11 @@ export function schemaFor(readFile: ReadFile) {
     return value;
   };
   const secretFile = checked(secret).transform(secret);
+  const authorities = (path: string) => {
+    const pem = secret(path);
+    checkAuthorities(pem);
+    return pem;
+  };
   const keyRing = (path: string) => {
     const lines = read(path);
     try {
@@ -111,6 +116,7 @@ export function schemaFor(readFile: ReadFile) {
     VM_SPIRE_SERVER: spireServerPort.optional(),
     OPENSANDBOX_API: url.optional(),
     OPENSANDBOX_API_KEY_FILE: checked(secret).optional(),
+    OPENSANDBOX_CA_FILE: checked(authorities).transform(authorities).optional(),
     OPENSANDBOX_POOL: objectName.default("ci-vm"),
     LOCAL_FOLDER: absolutePath.optional(),
     LOCAL_IDENTITY: z.enum(["workload-api", "spire"]).default("workload-api"),

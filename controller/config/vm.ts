@@ -1,3 +1,4 @@
+import { X509Certificate } from "node:crypto";
 import { formatEndpoint, parseEndpoint } from "../spiffe/endpoint.ts";
 import {
   parseSpireServer,
@@ -24,6 +25,17 @@ export type VmIdentityConfig = {
       readonly entries: StaticEntrySettings;
     }
 );
+
+/** Throws what is wrong with what signs a server's certificate: certificates as PEM, one at least. */
+export function checkAuthorities(pem: string): void {
+  const blocks = pem.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? [];
+  if (blocks.length === 0) throw new Error("the file that it names holds no certificate (PEM)");
+  try {
+    for (const block of blocks) void new X509Certificate(block);
+  } catch (cause) {
+    throw new Error("in the file that it names is a certificate that cannot be read", { cause });
+  }
+}
 
 export const vmIdentities = ["template", "guest-agent"] as const;
 

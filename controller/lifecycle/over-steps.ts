@@ -1,9 +1,9 @@
 import type { AssignmentEvent } from "../assignment/event.ts";
 import { describeFailure } from "../assignment/failure.ts";
-import { type AssignmentRecord, claimOf, type PhaseOf } from "../assignment/record.ts";
+import { type AssignmentRecord, claimOf, currentAttempt, type PhaseOf } from "../assignment/record.ts";
 import type { Times } from "../assignment/times.ts";
 import type { Executor } from "../backends/backend.ts";
-import { apart, isAlive, isHidden, type Seen } from "./seen.ts";
+import { apart, currentName, isAlive, isHidden, type Seen } from "./seen.ts";
 import { applies, deletes, kills, type Step } from "./step.ts";
 
 type At<Name extends "ending" | "finished"> = {
@@ -49,14 +49,20 @@ export function finishedSteps(
   const { mine, others } = apart(record, seen.there?.executors ?? []);
   const alive = mine !== undefined && isAlive(mine);
   const quiet = seen.endsUnseen === true && now - Math.max(seen.heardAt, phase.at) >= times.quietMs;
-  const killed = alive && (quiet || now - phase.at >= graceOf(record, phase, times));
+  const isTime = quiet || now - phase.at >= graceOf(record, phase, times);
+  const killed = alive && isTime;
   const nothingThere =
-    nothingLives(seen, record) && mine === undefined && others.length === 0 && seen.settled;
+    nothingLives(seen, record) &&
+    mine === undefined &&
+    others.length === 0 &&
+    hiddenSteps(seen, record).length === 0 &&
+    seen.settled;
   return [
     ...releases(seen, record, phase.at, now, times),
     ...(mine === undefined
       ? []
       : currentSteps(mine, killed ? whyOver(phase) : undefined, seen.lingering.has(mine.name))),
+    ...(isTime ? hiddenSteps(seen, record) : []),
     ...deletes(others),
     ...(nothingThere && !mayComeLate(record, phase.at, now, times) ? [{ do: "forget" } as const] : []),
   ];
@@ -64,6 +70,24 @@ export function finishedSteps(
 
 function whyOver({ result }: PhaseOf<"finished">): string {
   return result === "cancelled" ? "its task was cancelled" : "its task is over";
+}
+
+/**
+ * Whether it runs nobody can tell, and nobody wants to know any more: its own name is what it was made under, and its owner
+ * is looked at once more before it goes.
+ */
+function hiddenSteps({ there }: Seen, record: AssignmentRecord): readonly Step[] {
+  const name = currentName(record);
+  const ours = there?.unreadable.filter((one) => one === name || isOfEarlierAttempt(one, record)) ?? [];
+  return ours.map((one) => ({ do: "delete", executor: one, messageFirst: one === name }));
+}
+
+function isOfEarlierAttempt(name: string, record: AssignmentRecord): boolean {
+  const { id } = record.assignment;
+  const number = name.startsWith(`${id}-`)
+    ? /^([1-9][0-9]*)-[0-9a-f]{8}$/.exec(name.slice(id.length + 1))
+    : null;
+  return Number(number?.[1] ?? Infinity) < (currentAttempt(record)?.number ?? 0);
 }
 
 /** It is marked, and has ended or does not end however often it is killed, before it is deleted. */

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "mocha";
 import { type Config, ConfigError, readConfig } from "../../controller/config.ts";
+import { createTestCa } from "../support/test-pki.ts";
 
 const files: Readonly<Record<string, string>> = {
   "/secrets/token": "the-runner-token\n",
@@ -43,6 +44,55 @@ function mistakes(changes: Changes): string {
   }
   return assert.fail("the configuration was accepted");
 }
+
+describe("the configuration of the OpenSandbox server", () => {
+  const https = { OPENSANDBOX_API: "https://opensandbox.example.org" };
+  const OPENSANDBOX_CA_FILE = "/secrets/ca.pem";
+
+  it("trusts the authorities that Node knows, or those of a file and no other", async () => {
+    assert.equal(config(https).openSandbox?.ca, undefined);
+    const ca = await createTestCa();
+    for (const text of [ca.pem, `${ca.pem}${(await createTestCa()).pem}`]) {
+      const { openSandbox } = withCa(text, { ...https, OPENSANDBOX_CA_FILE });
+      assert.equal(openSandbox?.ca, text.trim());
+    }
+  });
+
+  for (const [what, text] of [
+    ["no certificate", "the-opensandbox-key"],
+    ["half of one", "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"],
+    ["nothing", "\n"],
+  ] as const)
+    it(`refuses a file with ${what} in it`, () => {
+      assert.throws(
+        () => withCa(text, { ...https, OPENSANDBOX_CA_FILE }),
+        (error) => {
+          assert.ok(error instanceof ConfigError);
+          assert.match(error.message, /not usable: OPENSANDBOX_CA_FILE: [^;]*the file that it names [^;]*$/);
+          assert.ok(!error.message.includes("opensandbox-key"));
+          return true;
+        },
+      );
+    });
+
+  it("refuses an authority where nothing is verified by it", async () => {
+    const ca = await createTestCa();
+    assert.throws(
+      () => withCa(ca.pem, { OPENSANDBOX_CA_FILE }),
+      /OPENSANDBOX_CA_FILE: OPENSANDBOX_API is not https/,
+    );
+  });
+
+  it("is not looked at where no VMs are made", () => {
+    const forPods = { POD_EXECUTOR_IMAGE: "runner:1", SPIRE_AGENT_ID: "spiffe://example.org/agent" };
+    const pods = { COMPONENTS: "scheduler,pod-worker", OPENSANDBOX_CA_FILE: "/secrets/token", ...forPods };
+    assert.equal(config(pods).openSandbox, undefined);
+  });
+
+  function withCa(text: string, changes: Changes): Config {
+    return readConfig({ ...base, ...changes }, (path) => ({ ...files, "/secrets/ca.pem": text })[path] ?? "");
+  }
+});
 
 describe("the configuration of VMs' identities", () => {
   it("is the pool's template unless it is told otherwise", () => {

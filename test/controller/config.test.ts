@@ -496,6 +496,7 @@ describe("the configuration", () => {
   for (const name of [
     ...Object.keys({ ...complete, ...forLocal }),
     "NATS_CA_FILE",
+    "OPENSANDBOX_CA_FILE",
     "POD_PATCH_FILE",
     "POD_RESOURCES",
     "POD_IMAGE_PULL_SECRETS",

@@ -7,12 +7,14 @@ import { ConfigError, readConfig } from "../../controller/config.ts";
 import { createLateSource } from "../../controller/late-source.ts";
 import { openBackends } from "../../controller/open-backends.ts";
 import { systemClock } from "../../controller/platform/clock.ts";
+import { describeError } from "../../controller/platform/errors.ts";
 import { createFakeClock } from "../fakes/fake-clock.ts";
 import { createFakeKubernetes } from "../fakes/fake-kubernetes.ts";
 import { startFakeOpenSandbox } from "../fakes/opensandbox/fake-opensandbox.ts";
 import { createRecordingLogger } from "../fakes/recording-logger.ts";
 import { anExecutorRequest } from "../support/backend-contract.ts";
 import { anExecutorMetadata } from "../support/builders.ts";
+import { createTestCa, issueLeaf } from "../support/test-pki.ts";
 
 const { signal } = new AbortController();
 const files: Readonly<Record<string, string>> = {
@@ -97,6 +99,40 @@ describe("the backends that a configuration selects", () => {
       assert.equal(executor?.state.phase, "running");
       assert.match(sandbox?.environment["SPIFFE_ENDPOINT_SOCKET"] ?? "", /^unix:/);
       vms?.close?.();
+    } finally {
+      await rm(folder, { recursive: true });
+    }
+  });
+
+  it("make VMs by a server of whose authority they are told, and of no other", async () => {
+    const ca = await createTestCa();
+    const { chainPem: cert, keyPem } = await issueLeaf(ca, "", { uris: [], addresses: ["127.0.0.1"] });
+    await using server = await startFakeOpenSandbox({ clock, key: "the-key", tls: { cert, key: keyPem } });
+    const folder = await mkdtemp(path.join(tmpdir(), "open-backends-"));
+    try {
+      await writeFile(path.join(folder, "key"), "the-key\n");
+      const forVms = {
+        COMPONENTS: "scheduler,vm-worker",
+        OPENSANDBOX_API: String(server.url),
+        OPENSANDBOX_API_KEY_FILE: path.join(folder, "key"),
+      };
+      const open = async (more: Readonly<Record<string, string>>) => {
+        const read = readConfig({ ...environment, ...forVms, ...more }, (name) =>
+          name === "/ca" ? ca.pem : (files[name] ?? "any"),
+        );
+        const [vms] = await openBackends(read, { ...platform, clock: systemClock });
+        assert.ok(vms !== undefined);
+        return vms;
+      };
+      const told = await open({ OPENSANDBOX_CA_FILE: "/ca" });
+      assert.deepEqual(await told.backend.list(signal), { executors: [], invalid: [] });
+      const stranger = await open({});
+      await assert.rejects(stranger.backend.list(signal), (error: unknown) => {
+        assert.match(describeError(error), /certificate/);
+        return true;
+      });
+      assert.equal(server.calls.length, 1);
+      for (const vms of [told, stranger]) vms.close?.();
     } finally {
       await rm(folder, { recursive: true });
     }

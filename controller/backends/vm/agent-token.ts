@@ -19,7 +19,7 @@ export function agentToken(
   trustDomain: string,
 ): string {
   const token = `ci.${owner}.${executorName(assignment, attempt)}.${random}`;
-  const id = joinSpiffeId(parseTrustDomain(trustDomain), ...agents.split("/").filter(Boolean), token);
+  const id = agentIdOf(token, trustDomain);
   if (id.length > longestAgentId)
     throw new BackendError(
       "terminal",
@@ -27,6 +27,11 @@ export function agentToken(
       { reason: "identity" },
     );
   return token;
+}
+
+/** The ID of the agent that joins with that token. */
+export function agentIdOf(token: string, trustDomain: string): SpiffeId {
+  return joinSpiffeId(parseTrustDomain(trustDomain), ...agents.split("/").filter(Boolean), token);
 }
 
 /** Of which executor of that owner an agent is; undefined for an agent that is none of ours. */

@@ -1,3 +1,4 @@
+import type { SpiffeId } from "../../identity/spiffe-id.ts";
 import { executorName, ownerLabel, backendLabel } from "../../assignment/executor-metadata.ts";
 import { createApiCollection } from "../../kubernetes/api-collection.ts";
 import type { KubernetesApi } from "../../kubernetes/kubernetes-api.ts";
@@ -12,9 +13,9 @@ import { createEntryKeeper, type EntryKeeper } from "../../static-entries/entry-
 import type { StaticEntrySettings } from "../../static-entries/static-entry.ts";
 import { asBackend } from "../as-backend.ts";
 import { BackendError } from "../backend.ts";
-import { agentToken } from "./agent-token.ts";
+import { agentIdOf, agentToken } from "./agent-token.ts";
 import { checkIdentity } from "./check-identity.ts";
-import { agentsOf, awaitAgentsOf, type GuestAgents } from "./guest-agents.ts";
+import { agentsOf, awaitAgentOf, type GuestAgent, type GuestAgents } from "./guest-agents.ts";
 import { guestAgentEnvironment, guestEnvironment, type GuestSettings } from "./guest-environment.ts";
 import { createMissingAgents } from "./missing-agents.ts";
 import { sweepGuests } from "./sweep-guests.ts";
@@ -43,10 +44,12 @@ export type GuestAgentOptions = GuestSettings & {
 };
 
 const agentWaitMs = 10_000;
+const mostAsked = 1_000;
 
 /**
  * Each VM runs an agent of its own, which joins by a token that counts once. Only when it has joined there is an entry:
- * for the job's user, in the eyes of exactly this agent. The token is kept nowhere: who joined by it is in the agent's ID.
+ * for the job's user, in the eyes of exactly this agent. The token is kept in no resource: who joined by it is in the agent's
+ * ID, and which of several it has to be whoever asked for the VM remembers.
  */
 export function createGuestAgentIdentity(options: GuestAgentOptions): VmIdentity {
   const { owner, trustDomain, agents, uid, clock, steady, random, log } = options;
@@ -65,6 +68,8 @@ export function createGuestAgentIdentity(options: GuestAgentOptions): VmIdentity
     steady,
   });
   const missing = createMissingAgents(steady);
+  /** The agents of the VMs that this process has asked for last, by executor. */
+  const asked = new Map<string, SpiffeId>();
   const lack = (name: string) => keeper.lack(name) ?? missing.lack(name);
 
   const prepare: VmIdentity["prepare"] = async (metadata, signal) => {
@@ -72,16 +77,31 @@ export function createGuestAgentIdentity(options: GuestAgentOptions): VmIdentity
     const token = agentToken(metadata, options.newToken(), trustDomain);
     const bundle = options.bundle();
     await agents.createJoinToken(token, options.tokenTtlSeconds, signal);
+    remember(executorName(metadata.assignment, metadata.attempt), agentIdOf(token, trustDomain));
     return {
       ...guestEnvironment(options),
       ...guestAgentEnvironment({ token, server: options.server, trustDomain, bundle }),
     };
   };
 
+  const remember = (name: string, agent: SpiffeId) => {
+    asked.delete(name);
+    asked.set(name, agent);
+    const [oldest] = asked.keys();
+    if (asked.size > mostAsked && oldest !== undefined) asked.delete(oldest);
+  };
+
+  /** One of a VM that was taken back may still be known under the same executor, and its VM is gone. */
+  const wantedOf = (name: string) => (joined: readonly GuestAgent[]) => {
+    const [entry, own] = [parentOf(keeper, name), asked.get(name)];
+    const bound = joined.find(({ id }) => id === entry);
+    return bound ?? (own === undefined ? joined[0] : joined.find(({ id }) => id === own));
+  };
+
   /** What keeps SPIRE's server from telling keeps the job from its identity, which the job's log has to say. */
   const lookFor = async (name: string, signal: AbortSignal) => {
     try {
-      return await awaitAgentsOf(name, agentWaitMs, options, signal);
+      return await awaitAgentOf(name, wantedOf(name), agentWaitMs, options, signal);
     } catch (cause) {
       signal.throwIfAborted();
       const doing = `looking for the agent of ${name}`;
@@ -92,8 +112,7 @@ export function createGuestAgentIdentity(options: GuestAgentOptions): VmIdentity
 
   const bind: VmIdentity["bind"] = async ({ name, metadata }, signal) => {
     checkIdentity(metadata, trustDomain);
-    const joined = await lookFor(name, signal);
-    const agent = joined.find(({ id }) => id === parentOf(keeper, name)) ?? joined[0];
+    const agent = await lookFor(name, signal);
     if (agent === undefined) {
       missing.missed(name);
       return { bound: false };
@@ -109,6 +128,7 @@ export function createGuestAgentIdentity(options: GuestAgentOptions): VmIdentity
   const revoke: VmIdentity["revoke"] = async (name, signal) => {
     missing.found(name);
     await keeper.remove(name, signal);
+    asked.delete(name);
     try {
       for (const { id } of await agentsOf(name, options, signal)) await agents.delete(id, signal);
     } catch (error) {

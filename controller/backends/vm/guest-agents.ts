@@ -1,5 +1,5 @@
 import type { SpiffeId } from "../../identity/spiffe-id.ts";
-import type { Clock } from "../../platform/clock.ts";
+import type { Clock, SteadyClock } from "../../platform/clock.ts";
 import { executorOfAgent } from "./agent-token.ts";
 
 export type GuestAgent = {
@@ -31,18 +31,20 @@ export async function agentsOf(
     .toSorted((a, b) => b.expiresAt - a.expiresAt || (a.id < b.id ? -1 : 1));
 }
 
-/** The same, waiting for one for so long. */
-export async function awaitAgentsOf(
+/** The first of them that is wanted, waiting for one for so long. */
+export async function awaitAgentOf(
   name: string,
+  wanted: (joined: readonly GuestAgent[]) => GuestAgent | undefined,
   waitMs: number,
-  options: Parameters<typeof agentsOf>[1] & { readonly clock: Clock },
+  options: Parameters<typeof agentsOf>[1] & { readonly clock: Clock; readonly steady: SteadyClock },
   signal: AbortSignal,
-): Promise<readonly GuestAgent[]> {
-  const { clock } = options;
-  const until = clock.now() + waitMs;
+): Promise<GuestAgent | undefined> {
+  const { clock, steady } = options;
+  const until = steady() + waitMs;
   for (;;) {
-    const found = await agentsOf(name, options, signal);
-    if (found.length > 0 || clock.now() >= until) return found;
-    await clock.sleep(Math.min(everyMs, until - clock.now()), signal);
+    const found = wanted(await agentsOf(name, options, signal));
+    const leftMs = until - steady();
+    if (found !== undefined || leftMs <= 0) return found;
+    await clock.sleep(Math.min(everyMs, leftMs), signal);
   }
 }

@@ -21,6 +21,9 @@ export type KnownSandbox = {
   readonly createdAt: number;
   /** When the server was last asked for just this one, by the steady clock. */
   readonly askedAt: number;
+  /** When it was asked to be made, and when it has to end, by the steady clock: as they were told when it was first read. */
+  readonly bornAt: number;
+  readonly endsAt: number;
 };
 
 /** All that is known of our sandboxes, in memory only. */
@@ -75,7 +78,11 @@ export function createKnownSandboxes(options: KnownSandboxesOptions): KnownSandb
   /** What they were when they were first read, by id. */
   const first = new Map<
     string,
-    { readonly metadata: ExecutorMetadata; readonly times: Omit<SandboxReading, "executor"> }
+    {
+      readonly metadata: ExecutorMetadata;
+      readonly times: Omit<SandboxReading, "executor">;
+      readonly endsAt: number;
+    }
   >();
   const forgotten = new Map<string, { readonly isDeleted: boolean }>();
   const listeners = new Set<(name?: string) => void>();
@@ -100,6 +107,9 @@ export function createKnownSandboxes(options: KnownSandboxesOptions): KnownSandb
     for (const { id } of gone.slice(0, Math.max(0, gone.length - mostGone))) drop(id);
   };
 
+  /** What the time of day says now; that may be set later. */
+  const steadyOf = (time: number) => steady() + time - clock.now();
+
   /** A sandbox is one executor's for its whole life: what says otherwise is somebody's hand. */
   const readingOf = (id: string, metadata: Texts): SandboxReading => {
     const reading = readSandbox(metadata, trustDomain);
@@ -108,7 +118,8 @@ export function createKnownSandboxes(options: KnownSandboxesOptions): KnownSandb
     if (was === undefined) {
       // When something is to end that cannot be read is nothing to go by either.
       if (executor.kind === "invalid") return { executor };
-      first.set(id, { metadata: executor.metadata, times: said });
+      const endsAt = steadyOf(said.deadlineAt ?? Infinity);
+      first.set(id, { metadata: executor.metadata, times: said, endsAt });
       return reading;
     }
     if (executor.kind === "valid" && sameAttempt(executor.metadata, was.metadata))
@@ -122,13 +133,14 @@ export function createKnownSandboxes(options: KnownSandboxesOptions): KnownSandb
   const lifeAfter = (
     before: Life | undefined,
     answer: Answer,
-    { metadata, reading, createdAt }: Pick<KnownSandbox, "metadata" | "reading" | "createdAt">,
+    { metadata, bornAt, endsAt }: Pick<KnownSandbox, "metadata" | "bornAt" | "endsAt">,
   ): Life => {
     const killedFor = metadata[killedForLabel];
+    const now = steady();
     const around = {
-      now: steady(),
-      ageMs: clock.now() - createdAt,
-      isPastDeadline: reading.deadlineAt !== undefined && clock.now() >= reading.deadlineAt,
+      now,
+      ageMs: now - bornAt,
+      isPastDeadline: now >= endsAt,
       ...(killedFor === undefined ? {} : { killedFor }),
     };
     return afterAnswer(before, answer, around, times);
@@ -149,7 +161,9 @@ export function createKnownSandboxes(options: KnownSandboxesOptions): KnownSandb
     const { executor, askedAt = sandbox.createdAt } = reading;
     const now = clock.now();
     const createdAt = before?.createdAt ?? Math.min(askedAt ?? now, now);
-    const seen = { metadata, reading, createdAt };
+    const bornAt = before?.bornAt ?? steadyOf(createdAt);
+    const endsAt = first.get(id)?.endsAt ?? Infinity;
+    const seen = { metadata, reading, createdAt, bornAt, endsAt };
     return {
       ...seen,
       id,

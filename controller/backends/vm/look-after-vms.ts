@@ -72,12 +72,9 @@ type Deed = {
 };
 
 function dueDeeds(world: VmWorld): readonly Deed[] {
-  const { known, clock, log } = world;
+  const { known, steady, log } = world;
   const living = known.all().filter(({ life }) => !life.isGone && !life.isStopping);
-  const overdue = living.filter(
-    ({ life, reading: { deadlineAt = Infinity } }) =>
-      life.state.phase !== "ended" && clock.now() >= deadlineAt,
-  );
+  const overdue = living.filter(({ life, endsAt }) => life.state.phase !== "ended" && steady() >= endsAt);
   const names = new Set(living.map(({ name }) => name));
   const twins = [...names].flatMap((name) => tooMany(known.of(name)));
   return [

@@ -9,6 +9,8 @@ export type ServerSettings = {
   readonly createSeconds: number;
   /** How long of that its pool may be full: whole seconds. */
   readonly poolSeconds: number;
+  /** How long each of its watches of the cluster lasts: whole seconds. */
+  readonly watchSeconds: number;
   /** The longest life that a sandbox may be given. */
   readonly lifeSeconds: number;
   readonly database: string;
@@ -36,6 +38,7 @@ export function serverConfiguration(settings: ServerSettings): string {
       sandbox_create_timeout_seconds: settings.createSeconds,
       pool_acquisition_timeout_seconds: settings.poolSeconds,
       sandbox_create_poll_interval_seconds: 0.2,
+      informer_watch_timeout_seconds: settings.watchSeconds,
     },
     ingress: { mode: "direct" },
     store: { type: "sqlite", path: settings.database },

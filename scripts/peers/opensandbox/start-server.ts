@@ -8,7 +8,7 @@ import type { OpenSandboxPeer } from "./prepare-server.ts";
 import { serverConfiguration, type ServerSettings } from "./settings.ts";
 
 export type OpenSandboxOptions = Pick<ServerSettings, "kubeconfig" | "namespace"> &
-  Partial<Pick<ServerSettings, "createSeconds" | "poolSeconds" | "lifeSeconds">> & {
+  Partial<Pick<ServerSettings, "createSeconds" | "poolSeconds" | "watchSeconds" | "lifeSeconds">> & {
     /** Configuration, log and database. */
     readonly folder: string;
     readonly peer: OpenSandboxPeer;
@@ -38,12 +38,12 @@ export async function startOpenSandbox(
   signal: AbortSignal,
 ): Promise<OpenSandboxServer> {
   const { folder, peer, kubeconfig, namespace } = options;
-  const { createSeconds = 60, poolSeconds = 30, lifeSeconds = 86_400 } = options;
+  const { createSeconds = 60, poolSeconds = 30, watchSeconds = 60, lifeSeconds = 86_400 } = options;
   const below = (name: string) => join(folder, name);
   await mkdir(folder, { recursive: true });
   const key = randomBytes(18).toString("base64url");
   const port = await freePort();
-  const times = { createSeconds, poolSeconds, lifeSeconds };
+  const times = { createSeconds, poolSeconds, watchSeconds, lifeSeconds };
   const place = { address, port, database: below("opensandbox.db") };
   const settings: ServerSettings = { ...place, ...times, key, kubeconfig, namespace };
   const keyFile = below("key");

@@ -337,6 +337,21 @@ describe("the reconciler", () => {
     assert.equal(one.slots.has(`invalid/${one.name}`), false);
   });
 
+  it("deletes what does not validate when its task has been over for a minute, and frees both slots", async () => {
+    const one = await claimed();
+    one.backend.spoil(one.name);
+    await one.apply(id, reported);
+    await one.apply(id, accepted);
+    await one.pass();
+    assert.deepEqual(one.backend.called("delete"), []);
+    assert.deepEqual(one.slots.held().toSorted(), [id, `invalid/${one.name}`].toSorted());
+    await during(one, times.terminalGraceMs);
+    assert.deepEqual(one.backend.called("delete"), [one.name]);
+    await passes(one, 2);
+    assertNothingLeft(one);
+    assert.deepEqual(failures(one), []);
+  });
+
   it("I4 deletes what does not validate when it is older than any executor may be", async () => {
     const one = created({ maxLifeMs: 3_600_000 });
     const name = await one.create(assignment);

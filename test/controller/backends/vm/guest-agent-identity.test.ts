@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "mocha";
 import { BackendError, type Executor } from "../../../../controller/backends/backend.ts";
-import { createGuestAgentIdentity } from "../../../../controller/backends/vm/guest-agent-identity.ts";
+import {
+  createGuestAgentIdentity,
+  type GuestAgentOptions,
+} from "../../../../controller/backends/vm/guest-agent-identity.ts";
 import type { VmIdentity } from "../../../../controller/backends/vm/vm-identity.ts";
 import { permissionsOf } from "../../../../controller/kubernetes/permissions.ts";
 import { createFakeClock, type FakeClock, settle } from "../../../fakes/fake-clock.ts";
@@ -34,7 +37,7 @@ describe("the identity of a VM by an agent of its own", () => {
   let running: Promise<unknown>;
   let made: number;
 
-  const create = (more: { owner?: string } = {}) =>
+  const create = (more: Partial<GuestAgentOptions> = {}) =>
     createGuestAgentIdentity({
       owner,
       trustDomain: testTrustDomain,
@@ -175,6 +178,28 @@ describe("the identity of a VM by an agent of its own", () => {
     await identity.bind(executor, signal);
     assert.equal(parent(), second);
     assert.equal(cluster.all(entry).length, 1);
+  });
+
+  it("is not that of the agent of a VM that was taken back, and asked for again", async () => {
+    await joined();
+    const { CI_SPIRE_JOIN_TOKEN: token = "" } = await identity.prepare(executor.metadata, signal);
+    const early = identity.bind(executor, signal);
+    await clock.step(10_000);
+    assert.deepEqual(await early, { bound: false });
+    assert.deepEqual(cluster.all(entry), []);
+    const second = agents.join(token);
+    assert.deepEqual(await identity.bind(executor, signal), { bound: true });
+    assert.equal(cluster.get(entry, name)?.spec?.["parentID"], second);
+  });
+
+  it("waits ten seconds by a clock that nobody sets", async () => {
+    let setBackMs = 0;
+    const another = create({ clock: { ...clock, now: () => clock.now() - setBackMs } });
+    const binding = another.bind(executor, signal);
+    await clock.step(1_000);
+    setBackMs = 3_600_000;
+    await clock.step(9_000);
+    assert.deepEqual(await binding, { bound: false });
   });
 
   it("B-62 is refused where the stored SPIFFE ID is not the expected one", async () => {

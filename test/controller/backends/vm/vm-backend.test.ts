@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
-import { afterEach, describe, it } from "mocha";
+import { afterEach, beforeEach, describe, it } from "mocha";
 import { executorName } from "../../../../controller/assignment/executor-metadata.ts";
 import { failureFor } from "../../../../controller/assignment/failure.ts";
 import { BackendError, type ExecutorRequest } from "../../../../controller/backends/backend.ts";
 import { sandboxMetadata } from "../../../../controller/backends/vm/sandbox-executor.ts";
+import { type Clock, systemClock } from "../../../../controller/platform/clock.ts";
 import { describeError } from "../../../../controller/platform/errors.ts";
 import { anExecutorRequest, reaches } from "../../../support/backend-contract.ts";
 import { eventually } from "../../../support/eventually.ts";
@@ -246,6 +247,49 @@ describe("VMs of an OpenSandbox server", () => {
     world.server.change(id, { labels: { ...own, ...times, "ci.ddupan.top/task-id": "x" } });
     const [invalid] = (await world.another().list(signal)).invalid;
     assert.ok(Math.abs((invalid?.createdAt ?? 0) - createdAt) < 5_000, String(invalid?.createdAt));
+  });
+
+  describe("when the time of day is set", () => {
+    let setMs = 0;
+    const clock: Clock = { ...systemClock, now: () => systemClock.now() + setMs };
+    const set = (ms: number) => {
+      setMs = ms;
+    };
+    beforeEach(() => set(0));
+
+    it("run on when it is set forward past their deadline", async () => {
+      const world = await aWorld({ backend: { clock } });
+      const deadlineAt = world.now() + 3_600_000;
+      await world.backend.create({ ...request, deadlineAt }, signal);
+      set(7_200_000);
+      await lists(world, 10);
+      assert.equal(await phase(world), "running");
+      assert.equal(world.server.count("delete"), 0);
+    });
+
+    it("end at their deadline though it is set back", async () => {
+      const world = await aWorld({ backend: { clock } });
+      await world.backend.create({ ...request, deadlineAt: world.now() + 1_000 }, signal);
+      set(-3_600_000);
+      const { state } = await reaches(world.backend, name, "ended");
+      assert.equal(state.cause, "deadline");
+    });
+
+    it("are waited for as long as before when it is set forward while they start", async () => {
+      const times = { createWindowMs: 10_000 };
+      const world = await aWorld({ backend: { clock }, times, places: 0 });
+      const { id } = world.server.put({
+        labels: sandboxMetadata(request, world.now()),
+        createdAt: world.now(),
+        vm: { kind: "none" },
+      });
+      await reaches(world.backend, name, "starting");
+      set(3_600_000);
+      await lists(world, 20);
+      assert.equal(await phase(world), "starting");
+      world.server.give(id);
+      await reaches(world.backend, name, "running");
+    });
   });
 
   it("are left alone when they are somebody else's now, also by a delete that knows them still", async () => {
