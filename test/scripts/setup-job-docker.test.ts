@@ -201,7 +201,7 @@ describe("setup-job-docker", () => {
     await mountData();
     assert.equal((await run()).code, 0);
     await rm(at("up"));
-    process.kill((await dockerdPid()) ?? 0, "SIGKILL");
+    signalGroup((await dockerdPid()) ?? 0, "SIGKILL");
     await on("dockerd", "exit 1");
     assert.equal((await run()).code, 1);
     assert.match(await read("mountinfo"), /\/dev\/sdb/);
@@ -272,22 +272,22 @@ describe("setup-job-docker", () => {
     [
       "dockerd ends",
       () => on("dockerd", "echo 'failed to start daemon: driver not supported' >&2; exit 1"),
-      /dockerd has ended: failed to start daemon: driver not supported\nsetup-job-docker: dockerd's log, [^]*not supported\n$/,
+      /dockerd's log, [^]*\nsetup-job-docker: dockerd has ended: failed to start daemon: driver not supported\n$/,
     ],
     [
       "dockerd uses another driver",
       () => writeFile(at("told"), "20.10.24 vfs 2\n"),
-      /dockerd uses the storage driver vfs, not overlay2\nsetup-job-docker: dockerd's log, [^]*on stderr"\n$/,
+      /dockerd's log, [^]*\nsetup-job-docker: dockerd uses the storage driver vfs, not overlay2\n$/,
     ],
     [
       "dockerd does not answer in time, and does not end when it is asked to",
       () => on("dockerd", "trap '' TERM; sleep 1000 & wait"),
-      /dockerd did not answer within 1 s\nsetup-job-docker: dockerd's log, [^]*on stderr"\n$/,
+      /dockerd's log, [^]*on stderr"\nsetup-job-docker: dockerd did not answer within 1 s\n$/,
     ],
     [
       "dockerd tells nothing of itself",
       () => writeFile(at("told"), ""),
-      /dockerd does not tell what it is\nsetup-job-docker: dockerd's log/,
+      /dockerd's log, [^]*\nsetup-job-docker: dockerd does not tell what it is\n$/,
     ],
   ];
   for (const [what, make, message] of failures)
