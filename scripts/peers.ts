@@ -4,6 +4,7 @@ import { cacheFolder } from "./peers/cache-folder.ts";
 import { clusterObstacle } from "./peers/cluster/obstacle.ts";
 import { prepareCluster } from "./peers/cluster/prepare-cluster.ts";
 import { spireCrds } from "./peers/cluster/spire-crds.ts";
+import { type DockerPeer, dockerObstacle, prepareDocker } from "./peers/docker/prepare-docker.ts";
 import { prepareOpenSandboxLab } from "./peers/opensandbox/prepare-lab.ts";
 import { openSandboxObstacle, type OpenSandboxPeer } from "./peers/opensandbox/prepare-server.ts";
 import type { GiteaPeer, Peer, PeerName } from "./peers/peer.ts";
@@ -17,7 +18,9 @@ import { createReport } from "./peers/report.ts";
 const cluster = "kubernetes";
 /** Stands for an OpenSandbox server, and an API server with its etcd for it to work on. */
 const sandboxes = "opensandbox";
-const groups: readonly string[] = [cluster, sandboxes];
+/** Debian's, for the tests of what starts it in a job. */
+const engine = "docker";
+const groups: readonly string[] = [cluster, sandboxes, engine];
 
 const variables = peerNames.map(
   (name) => `  ${peerRecipes[name].variable.padEnd(32)}${name} binary to use instead`,
@@ -28,12 +31,13 @@ const help = `Usage: npm run peers [-- <peer>...]
 Prepares the real programs that the demo and the tests run against: ${peerNames.join(", ")}.
 Those named; without a name the first five, which are enough for the demo and for npm run test:e2e. "${cluster}" is all
 that npm run test:kubernetes needs, "${sandboxes}" what npm run test:opensandbox needs besides the five, "pulumi" the
-CLI that npm run test:pulumi runs. Each is looked for in this order: environment variable, PATH (only the pinned
-version), cache, build with Go (opensandbox-server: install with pip). On two cores the first build of the five takes
+CLI that npm run test:pulumi runs, "${engine}" the dockerd that test/images starts. Each is looked for in this order: environment variable, PATH (only the pinned
+version), cache, build with Go (opensandbox-server: install with pip; ${engine}: unpack Debian's package). On two cores the first build of the five takes
 about twenty minutes, that of "${cluster}" forty more, that of "pulumi" six.
 
 Environment:
 ${variables.join("\n")}
+  DOCKER_ENGINE                   folder with dockerd and docker to use instead
   OPENSANDBOX_SERVER_BINARY       opensandbox-server to use instead
   GITEA_STATIC_ROOT               folder with Gitea's templates, options and public, for a Gitea from outside the cache
   GITEA_DYNAMIC_RUNNER_CACHE      cache folder; now ${cacheFolder(process.env)}
@@ -83,13 +87,19 @@ async function prepare(
   signal: AbortSignal,
 ): Promise<readonly string[]> {
   if (isPeerName(word)) return [describe(await preparePeerOf(word, options, signal))];
-  const obstacle =
-    word === cluster ? await clusterObstacle(process.env) : await openSandboxObstacle(process.env, signal);
+  const obstacle = await obstacleOf(word, signal);
   // Who cannot run it has no need of it, as in its tests; a CI promises everything.
   if (obstacle !== undefined && process.env["CI"] !== "true") return [`${word}: left out: ${obstacle}`];
+  if (word === engine) return [describe(await prepareDocker(options, signal))];
   if (word === sandboxes) return (await prepareSandboxes(options, signal)).map(describe);
   const { peers, images } = await prepareCluster(options, signal);
   return [...Object.values(peers).map(describe), `${word}: images of executors ${images}`];
+}
+
+async function obstacleOf(group: string, signal: AbortSignal): Promise<string | undefined> {
+  if (group === cluster) return await clusterObstacle(process.env);
+  if (group === engine) return await dockerObstacle(process.env);
+  return await openSandboxObstacle(process.env, signal);
 }
 
 /** With what turns resources of entries into SPIRE's, for the jobs in VMs. */
@@ -108,7 +118,8 @@ async function preparePeerOf(
   return name === "gitea" ? await prepareGitea(options, signal) : await preparePeer(name, options, signal);
 }
 
-function describe(peer: Peer | GiteaPeer | OpenSandboxPeer): string {
+function describe(peer: Peer | GiteaPeer | OpenSandboxPeer | DockerPeer): string {
+  if ("folders" in peer) return `${peer.name} ${peer.version} (${peer.source}) ${peer.folders.join(" ")}`;
   const program = "binary" in peer ? peer.binary : [peer.program, ...peer.args].join(" ");
   const line = `${peer.name} ${peer.version} (${peer.source}) ${program}`;
   if (!("webPage" in peer)) return line;
