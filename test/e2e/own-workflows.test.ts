@@ -93,10 +93,10 @@ describe("the project's own workflows run through the project", () => {
     const at = `${repositoryPath(repository)}/actions/secrets/${name}`;
     await askGiteaForText(real.platform.admin, { method: "PUT", path: at, body: { data } }, signal);
   };
-  const comments = async (pull: number) =>
+  const comments = async (of: number) =>
     await askGitea(
       real.platform.admin,
-      { method: "GET", path: `${repositoryPath(repository)}/issues/${pull}/comments` },
+      { method: "GET", path: `${repositoryPath(repository)}/issues/${of}/comments` },
       z.array(z.object({ id: z.int(), body: z.string(), user: z.object({ login: z.string() }) })),
       signal,
     );
