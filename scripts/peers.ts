@@ -31,7 +31,8 @@ const help = `Usage: npm run peers [-- <peer>...]
 Prepares the real programs that the demo and the tests run against: ${peerNames.join(", ")}.
 Those named; without a name the first five, which are enough for the demo and for npm run test:e2e. "${cluster}" is all
 that npm run test:kubernetes needs, "${sandboxes}" what npm run test:opensandbox needs besides the five, "pulumi" the
-CLI that npm run test:pulumi runs, "${engine}" the dockerd that test/images starts. Each is looked for in this order: environment variable, PATH (only the pinned
+CLI that npm run test:pulumi runs, "${engine}" the dockerd that test/images starts, "actionlint" what
+npm run lint:workflows does. Each is looked for in this order: environment variable, PATH (only the pinned
 version), cache, build with Go (opensandbox-server: install with pip; ${engine}: unpack Debian's package). On two cores the first build of the five takes
 about twenty minutes, that of "${cluster}" forty more, that of "pulumi" six.
 

@@ -2,7 +2,7 @@ import { parseArgs } from "node:util";
 import { describeError } from "../controller/platform/errors.ts";
 import { onPath } from "./peers/find-peer.ts";
 import { runToEnd } from "./peers/run-to-end.ts";
-import { commentOf, planOf } from "./preview/plan.ts";
+import { commentOf, type Plan, planOf } from "./preview/plan.ts";
 
 const help = `Usage: npm run --silent preview -- <stack>
 
@@ -40,8 +40,7 @@ async function main(): Promise<number> {
   try {
     return await preview(stack);
   } catch (error) {
-    process.stderr.write(`preview: ${describeError(error)}\n`);
-    return 1;
+    return tell(stack, { planned: false, reason: describeError(error), details: "" });
   }
 }
 
@@ -63,7 +62,11 @@ async function preview(stack: string): Promise<number> {
     process.once(name, () => interrupt.abort(new Error(`interrupted by ${name}`)));
   const args = ["preview", "--stack", stack, ...flags];
   const command = { program, args, folder, environment: process.env, deadline: deadlineMs };
-  const plan = planOf(stack, await runToEnd(command, interrupt.signal));
+  return tell(stack, planOf(stack, await runToEnd(command, interrupt.signal)));
+}
+
+/** Returns the exit code. */
+function tell(stack: string, plan: Plan): number {
   process.stdout.write(commentOf(stack, plan));
   if (plan.planned) return 0;
   process.stderr.write(`preview: ${plan.reason}\n`);

@@ -15,8 +15,11 @@ export const clusterPeers = [
 /** What `npm run test:pulumi` runs besides nats-server. */
 export const infraPeers = ["pulumi"] as const;
 
+/** What `npm run lint:workflows` runs. */
+export const lintPeers = ["actionlint"] as const;
+
 /** The real programs that demo and tests run against; a folder beside this file pins each. */
-export const peerNames = [...platformPeers, ...clusterPeers, ...infraPeers] as const;
+export const peerNames = [...platformPeers, ...clusterPeers, ...infraPeers, ...lintPeers] as const;
 export type PeerName = (typeof peerNames)[number];
 
 /** Where a peer came from; `built` means that this very call built it into the cache. */
@@ -125,6 +128,14 @@ export const peerRecipes: Readonly<Record<PeerName, PeerRecipe>> = {
     tags: [],
     cgo: false,
     linkerFlags: (version) => `-X github.com/pulumi/pulumi/sdk/v3/go/common/version.Version=v${version}`,
+  },
+  actionlint: {
+    variable: "ACTIONLINT_BINARY",
+    module: "github.com/rhysd/actionlint",
+    package: "github.com/rhysd/actionlint/cmd/actionlint",
+    tags: [],
+    cgo: false,
+    linkerFlags: (version) => `-X github.com/rhysd/actionlint.version=${version}`,
   },
 };
 

@@ -42,7 +42,8 @@ export function planOf(stack: string, { exitCode, stdout, stderr }: Outcome): Pl
 export function commentOf(stack: string, plan: Plan): string {
   const verdict = plan.planned ? plan.summary : `**No plan:** ${plan.reason}.`;
   const fence = fenceFor(plan.details);
-  return [`## Plan of stack ${stack}`, "", verdict, "", fence, plan.details, fence, ""].join("\n");
+  const details = plan.details === "" ? [] : ["", fence, plan.details, fence];
+  return [`## Plan of stack ${stack}`, "", verdict, ...details, ""].join("\n");
 }
 
 /** The counts of the CLI's summary: `2 to create, 1 to update, 7 unchanged`. */

@@ -18,7 +18,10 @@ describe("npm run preview", () => {
     const { exitCode, stdout, stderr } = await preview("prod");
     assert.equal(exitCode, 1);
     assert.match(stderr, /^preview: pulumi is not on PATH: install it, https:/);
-    assert.equal(stdout, "");
+    assert.match(
+      stdout,
+      /^## Plan of stack prod\n\n\*\*No plan:\*\* pulumi is not on PATH: install it, https:\S+\.\n$/,
+    );
   });
 
   it("wants one stack, and tells more when asked", async () => {
