@@ -4,6 +4,8 @@ import { cacheFolder } from "./peers/cache-folder.ts";
 import { clusterObstacle } from "./peers/cluster/obstacle.ts";
 import { prepareCluster } from "./peers/cluster/prepare-cluster.ts";
 import { spireCrds } from "./peers/cluster/spire-crds.ts";
+import { imagesObstacle } from "./peers/images/obstacle.ts";
+import { prepareImages } from "./peers/images/prepare-images.ts";
 import { prepareOpenSandboxLab } from "./peers/opensandbox/prepare-lab.ts";
 import { openSandboxObstacle, type OpenSandboxPeer } from "./peers/opensandbox/prepare-server.ts";
 import type { GiteaPeer, Peer, PeerName } from "./peers/peer.ts";
@@ -17,7 +19,9 @@ import { createReport } from "./peers/report.ts";
 const cluster = "kubernetes";
 /** Stands for an OpenSandbox server, and an API server with its etcd for it to work on. */
 const sandboxes = "opensandbox";
-const groups: readonly string[] = [cluster, sandboxes];
+/** Stands for what container images are built with, and from, where no registry can be asked. */
+const images = "images";
+const groups: readonly string[] = [cluster, sandboxes, images];
 
 const variables = peerNames.map(
   (name) => `  ${peerRecipes[name].variable.padEnd(32)}${name} binary to use instead`,
@@ -28,9 +32,9 @@ const help = `Usage: npm run peers [-- <peer>...]
 Prepares the real programs that the demo and the tests run against: ${peerNames.join(", ")}.
 Those named; without a name the first five, which are enough for the demo and for npm run test:e2e. "${cluster}" is all
 that npm run test:kubernetes needs, "${sandboxes}" what npm run test:opensandbox needs besides the five, "pulumi" the
-CLI that npm run test:pulumi runs. Each is looked for in this order: environment variable, PATH (only the pinned
+CLI that npm run test:pulumi runs, "images" what npm run test:images needs. Each is looked for in this order: environment variable, PATH (only the pinned
 version), cache, build with Go (opensandbox-server: install with pip). On two cores the first build of the five takes
-about twenty minutes, that of "${cluster}" forty more, that of "pulumi" six.
+about twenty minutes, that of "${cluster}" forty more, that of "pulumi" six, that of "images" fifteen.
 
 Environment:
 ${variables.join("\n")}
@@ -83,13 +87,22 @@ async function prepare(
   signal: AbortSignal,
 ): Promise<readonly string[]> {
   if (isPeerName(word)) return [describe(await preparePeerOf(word, options, signal))];
-  const obstacle =
-    word === cluster ? await clusterObstacle(process.env) : await openSandboxObstacle(process.env, signal);
+  const obstacle = await obstacleTo(word, signal);
   // Who cannot run it has no need of it, as in its tests; a CI promises everything.
   if (obstacle !== undefined && process.env["CI"] !== "true") return [`${word}: left out: ${obstacle}`];
   if (word === sandboxes) return (await prepareSandboxes(options, signal)).map(describe);
-  const { peers, images } = await prepareCluster(options, signal);
-  return [...Object.values(peers).map(describe), `${word}: images of executors ${images}`];
+  if (word === images) {
+    const { peers, syft, registry } = await prepareImages(options, signal);
+    return [...Object.values(peers).map(describe), `syft ${syft}`, `docker-registry ${registry}`];
+  }
+  const { peers, images: unpacked } = await prepareCluster(options, signal);
+  return [...Object.values(peers).map(describe), `${word}: images of executors ${unpacked}`];
+}
+
+/** Why this machine cannot run a group. */
+async function obstacleTo(word: string, signal: AbortSignal): Promise<string | undefined> {
+  if (word === cluster) return await clusterObstacle(process.env);
+  return word === images ? await imagesObstacle(process.env) : await openSandboxObstacle(process.env, signal);
 }
 
 /** With what turns resources of entries into SPIRE's, for the jobs in VMs. */
