@@ -7,7 +7,7 @@ import { debianBase, nodeLayer } from "./base-layers.ts";
 import { imagesObstacle } from "./obstacle.ts";
 import { registryProgram, syftProgram } from "./programs.ts";
 
-const needed = [...imagePeers, "gitea-runner", "spire-agent"] as const;
+const needed = [...imagePeers, "gitea-runner", "spire-server", "spire-agent"] as const;
 
 /** All that images are built with here, and what stands for the images that they are built from. */
 export type ImageParts = {

@@ -17,7 +17,7 @@ const configSchema = z.object({
     User: z.string().default(""),
     Env: z.array(z.string()),
     Entrypoint: z.array(z.string()),
-    WorkingDir: z.string(),
+    WorkingDir: z.string().default("/"),
     Labels: z.record(z.string(), z.string()).default({}),
     Volumes: z.record(z.string(), z.object({})).default({}),
   }),
@@ -47,10 +47,15 @@ export type PushedImage = {
 
 const accept = ["index", "manifest"].map((kind) => `application/vnd.oci.image.${kind}.v1+json`).join(", ");
 
-/** Reads it as a cluster would pull it; `digest` is of an index with attestations, or of a manifest without. */
-export async function readPushed(registry: string, repository: string, digest: string): Promise<PushedImage> {
+/** Reads it as a cluster would pull it; `digest` is of an index with attestations, of a manifest without; `more` are headers. */
+export async function readPushed(
+  registry: string,
+  repository: string,
+  digest: string,
+  more: Readonly<Record<string, string>> = {},
+): Promise<PushedImage> {
   const get = async (what: string): Promise<Response> => {
-    const answer = await fetch(`${registry}/v2/${repository}/${what}`, { headers: { accept } });
+    const answer = await fetch(`${registry}/v2/${repository}/${what}`, { headers: { accept, ...more } });
     if (!answer.ok) throw new Error(`${what} of ${repository}: ${answer.status} ${await answer.text()}`);
     return answer;
   };

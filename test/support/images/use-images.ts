@@ -2,6 +2,7 @@ import { cp, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, before } from "mocha";
+import { freePort } from "../../../scripts/peers/free-port.ts";
 import { type Contexts, layOutBases } from "../../../scripts/peers/images/base-images.ts";
 import { buildImage } from "../../../scripts/peers/images/build-image.ts";
 import { imagesObstacle } from "../../../scripts/peers/images/obstacle.ts";
@@ -53,12 +54,18 @@ export type ImagesUnderTest = {
   readonly registry: Registry;
   readonly buildkit: Buildkit;
   readonly contexts: Contexts;
+  /** Reference of the image that lists what images hold. */
+  readonly sbomGenerator: string;
+  /** Nobody listens here: for a registry of the test's own, which BuildKit then asks without TLS, too. */
+  readonly guardedPort: number;
   /** For the files of tests; it goes with the rest. */
   readonly folder: string;
   /** A copy of the sources, with secrets lying about. */
   readonly sources: string;
   /** With attestations, as it is published. Returns the digest of what was pushed. */
   publish(image: OurImage, signal: AbortSignal): Promise<string>;
+  /** Without attestations, which take as long as all the rest. */
+  publishPlain(image: OurImage, signal: AbortSignal): Promise<string>;
   /** Everything done again, without attestations. */
   rebuild(image: OurImage, signal: AbortSignal): Promise<string>;
 };
@@ -99,7 +106,8 @@ async function start(
   };
   const { registry: program } = parts;
   const registry = stack.use(await startRegistry({ program, folder: await below("registry") }, signal));
-  const registries = [registry.host];
+  const guardedPort = await freePort();
+  const registries = [registry.host, `127.0.0.1:${guardedPort}`];
   const buildkit = stack.use(
     await startBuildkit({ parts, folder: await below("buildkit"), registries }, signal),
   );
@@ -128,9 +136,12 @@ async function start(
     registry,
     buildkit,
     contexts,
+    sbomGenerator,
+    guardedPort,
     folder,
     sources: copy,
     publish: (image, abort) => build(image, "published", { sbomGenerator }, abort),
+    publishPlain: (image, abort) => build(image, "plain", {}, abort),
     rebuild: (image, abort) => build(image, "again", { noCache: true }, abort),
   };
 }
