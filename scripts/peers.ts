@@ -1,57 +1,46 @@
 import { parseArgs } from "node:util";
 import { describeError } from "../controller/platform/errors.ts";
 import { cacheFolder } from "./peers/cache-folder.ts";
-import { clusterObstacle } from "./peers/cluster/obstacle.ts";
-import { prepareCluster } from "./peers/cluster/prepare-cluster.ts";
-import { spireCrds } from "./peers/cluster/spire-crds.ts";
-import { type DockerPeer, dockerObstacle, prepareDocker } from "./peers/docker/prepare-docker.ts";
-import { prepareOpenSandboxLab } from "./peers/opensandbox/prepare-lab.ts";
-import { openSandboxObstacle, type OpenSandboxPeer } from "./peers/opensandbox/prepare-server.ts";
-import type { GiteaPeer, Peer, PeerName } from "./peers/peer.ts";
+import { describePeer, peerGroups } from "./peers/groups.ts";
 import { isPeerName, peerNames, peerRecipes, platformPeers } from "./peers/peer.ts";
 import { prepareGitea } from "./peers/prepare-gitea.ts";
 import type { PrepareOptions } from "./peers/prepare-peer.ts";
 import { preparePeer } from "./peers/prepare-peer.ts";
 import { createReport } from "./peers/report.ts";
 
-/** Stands for all that a cluster is made of, images among it. */
-const cluster = "kubernetes";
-/** Stands for an OpenSandbox server, and an API server with its etcd for it to work on. */
-const sandboxes = "opensandbox";
-/** Debian's, for the tests of what starts it in a job. */
-const engine = "docker";
-const groups: readonly string[] = [cluster, sandboxes, engine];
-
 const variables = peerNames.map(
-  (name) => `  ${peerRecipes[name].variable.padEnd(32)}${name} binary to use instead`,
+  (name) => `  ${peerRecipes[name].variable.padEnd(36)}${name} binary to use instead`,
 );
 
-const help = `Usage: npm run peers [-- <peer>...]
+const help = `Usage: npm run peers [-- <peer or group>...]
 
 Prepares the real programs that the demo and the tests run against: ${peerNames.join(", ")}.
-Those named; without a name the first five, which are enough for the demo and for npm run test:e2e. "${cluster}" is all
-that npm run test:kubernetes needs, "${sandboxes}" what npm run test:opensandbox needs besides the five, "pulumi" the
-CLI that npm run test:pulumi runs, "${engine}" the dockerd that test/images starts, "actionlint" what
-npm run lint:workflows does. Each is looked for in this order: environment variable, PATH (only the pinned
-version), cache, build with Go (opensandbox-server: install with pip; ${engine}: unpack Debian's package). On two cores the first build of the five takes
-about twenty minutes, that of "${cluster}" forty more, that of "pulumi" six.
+Those named; without a name the first five, which are enough for the demo and for npm run test:e2e. Each is looked for
+in this order: environment variable, PATH (only the pinned version), cache, build with Go (opensandbox-server: install
+with pip; Docker and the registry: unpack Debian's packages). The first build of the five takes about twenty minutes on
+two cores.
+
+A group is what one suite needs besides the five:
+  kubernetes     npm run test:kubernetes: a cluster of one node; half an hour
+  opensandbox    npm run test:opensandbox: an OpenSandbox server, and an API server for it to work on
+  pulumi         npm run test:pulumi: Pulumi's CLI and its provider of Kubernetes; a quarter of an hour
+  images         npm run test:images: BuildKit, a registry, a Docker engine; a quarter of an hour
 
 Environment:
 ${variables.join("\n")}
-  DOCKER_ENGINE                   folder with dockerd and docker to use instead
-  OPENSANDBOX_SERVER_BINARY       opensandbox-server to use instead
-  GITEA_STATIC_ROOT               folder with Gitea's templates, options and public, for a Gitea from outside the cache
-  GITEA_DYNAMIC_RUNNER_CACHE      cache folder; now ${cacheFolder(process.env)}
+  OPENSANDBOX_SERVER_BINARY           opensandbox-server to use instead
+  DOCKER_ENGINE                       folder with dockerd and docker to use instead
+  GITEA_STATIC_ROOT                   folder with Gitea's templates, options and public, for a Gitea from outside the cache
+  GITEA_DYNAMIC_RUNNER_CACHE          cache folder; now ${cacheFolder(process.env)}
 `;
 
 const parsed = parseArgs({ allowPositionals: true, options: { help: { type: "boolean", short: "h" } } });
-const unknown = parsed.positionals.filter((word) => !groups.includes(word) && !isPeerName(word));
+const unknown = parsed.positionals.filter((word) => peerGroups[word] === undefined && !isPeerName(word));
 if (parsed.values.help === true) {
   process.stdout.write(help);
 } else if (unknown.length > 0) {
-  process.stderr.write(
-    `unknown peer ${unknown.join(", ")}; there are ${[...peerNames, ...groups].join(", ")}\n`,
-  );
+  const known = new Set([...peerNames, ...Object.keys(peerGroups)]);
+  process.stderr.write(`unknown peer ${unknown.join(", ")}; there are ${[...known].join(", ")}\n`);
   process.exitCode = 2;
 } else {
   const words = parsed.positionals.length > 0 ? parsed.positionals : platformPeers;
@@ -87,42 +76,15 @@ async function prepare(
   options: PrepareOptions,
   signal: AbortSignal,
 ): Promise<readonly string[]> {
-  if (isPeerName(word)) return [describe(await preparePeerOf(word, options, signal))];
-  const obstacle = await obstacleOf(word, signal);
-  // Who cannot run it has no need of it, as in its tests; a CI promises everything.
-  if (obstacle !== undefined && process.env["CI"] !== "true") return [`${word}: left out: ${obstacle}`];
-  if (word === engine) return [describe(await prepareDocker(options, signal))];
-  if (word === sandboxes) return (await prepareSandboxes(options, signal)).map(describe);
-  const { peers, images } = await prepareCluster(options, signal);
-  return [...Object.values(peers).map(describe), `${word}: images of executors ${images}`];
-}
-
-async function obstacleOf(group: string, signal: AbortSignal): Promise<string | undefined> {
-  if (group === cluster) return await clusterObstacle(process.env);
-  if (group === engine) return await dockerObstacle(process.env);
-  return await openSandboxObstacle(process.env, signal);
-}
-
-/** With what turns resources of entries into SPIRE's, for the jobs in VMs. */
-async function prepareSandboxes(options: PrepareOptions, signal: AbortSignal) {
-  const { server, etcd, apiServer } = await prepareOpenSandboxLab(options, signal);
-  const entries = await preparePeer("spire-controller-manager", options, signal);
-  await spireCrds(process.env, signal);
-  return [server, etcd, apiServer, entries];
-}
-
-async function preparePeerOf(
-  name: PeerName,
-  options: PrepareOptions,
-  signal: AbortSignal,
-): Promise<Peer | GiteaPeer> {
-  return name === "gitea" ? await prepareGitea(options, signal) : await preparePeer(name, options, signal);
-}
-
-function describe(peer: Peer | GiteaPeer | OpenSandboxPeer | DockerPeer): string {
-  if ("folders" in peer) return `${peer.name} ${peer.version} (${peer.source}) ${peer.folders.join(" ")}`;
-  const program = "binary" in peer ? peer.binary : [peer.program, ...peer.args].join(" ");
-  const line = `${peer.name} ${peer.version} (${peer.source}) ${program}`;
-  if (!("webPage" in peer)) return line;
-  return peer.webPage.built ? line : `${line}, no web page: ${peer.webPage.reason}`;
+  const group = peerGroups[word];
+  if (group !== undefined) {
+    const obstacle = await group.obstacle(signal);
+    // Who cannot run it has no need of it, as in its tests; a CI promises everything.
+    if (obstacle !== undefined && process.env["CI"] !== "true") return [`${word}: left out: ${obstacle}`];
+    return await group.prepare(options, signal);
+  }
+  if (!isPeerName(word)) return [];
+  const peer =
+    word === "gitea" ? await prepareGitea(options, signal) : await preparePeer(word, options, signal);
+  return [describePeer(peer)];
 }

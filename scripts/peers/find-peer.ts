@@ -75,13 +75,15 @@ async function versionOf(
   signal: AbortSignal,
 ): Promise<string> {
   if (!(await isProgram(binary))) throw new Error(`${binary} is no program that can be executed`);
-  if (peerRecipes[name].tellsNoVersion === true) return unknownVersion;
+  const { tellsNoVersion, versionArgs = ["--version"] } = peerRecipes[name];
+  if (tellsNoVersion === true) return unknownVersion;
   const errors: string[] = [];
   const onLine = (line: string) => void errors.push(line);
-  const command = { program: binary, args: ["--version"], environment, deadline: versionDeadlineMs, onLine };
+  const command = { program: binary, args: versionArgs, environment, deadline: versionDeadlineMs, onLine };
   // SPIRE tells it on stderr.
   const text = (await runCommand(command, signal)) || errors.join("\n");
   const version = /\bv?(\d+\.\d+\.\d+[\w.+-]*)/.exec(text)?.[1];
-  if (version === undefined) throw new Error(`--version says ${JSON.stringify(text.slice(0, 200))}`);
+  if (version === undefined)
+    throw new Error(`${versionArgs.join(" ")} says ${JSON.stringify(text.slice(0, 200))}`);
   return version;
 }

@@ -18,8 +18,17 @@ export const infraPeers = ["pulumi"] as const;
 /** What `npm run lint:workflows` runs. */
 export const lintPeers = ["actionlint"] as const;
 
+/** What container images are built with. */
+export const imagePeers = ["buildkitd", "buildx"] as const;
+
 /** The real programs that demo and tests run against; a folder beside this file pins each. */
-export const peerNames = [...platformPeers, ...clusterPeers, ...infraPeers, ...lintPeers] as const;
+export const peerNames = [
+  ...platformPeers,
+  ...clusterPeers,
+  ...infraPeers,
+  ...imagePeers,
+  ...lintPeers,
+] as const;
 export type PeerName = (typeof peerNames)[number];
 
 /** Where a peer came from; `built` means that this very call built it into the cache. */
@@ -58,6 +67,8 @@ export type PeerRecipe = {
   readonly cgo?: boolean;
   /** Linker flags that make `--version` tell the pin. */
   readonly linkerFlags: (version: string) => string;
+  /** What makes it tell its version, where that is not `--version`. */
+  readonly versionArgs?: readonly string[];
   /** It has no `--version`: one on PATH is never taken, and of one from the environment the version stays unknown. */
   readonly tellsNoVersion?: true;
 };
@@ -136,6 +147,23 @@ export const peerRecipes: Readonly<Record<PeerName, PeerRecipe>> = {
     tags: [],
     cgo: false,
     linkerFlags: (version) => `-X github.com/rhysd/actionlint.version=${version}`,
+  },
+  buildkitd: {
+    variable: "BUILDKITD_BINARY",
+    module: "github.com/moby/buildkit",
+    package: "github.com/moby/buildkit/cmd/buildkitd",
+    tags: [],
+    cgo: false,
+    linkerFlags: (version) => `-X github.com/moby/buildkit/version.Version=v${version}`,
+  },
+  buildx: {
+    variable: "BUILDX_BINARY",
+    module: "github.com/docker/buildx",
+    package: "github.com/docker/buildx/cmd/buildx",
+    tags: [],
+    cgo: false,
+    linkerFlags: (version) => `-X github.com/docker/buildx/version.Version=v${version}`,
+    versionArgs: ["version"],
   },
 };
 

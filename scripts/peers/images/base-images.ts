@@ -1,0 +1,40 @@
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { z } from "zod";
+import { describeImages, type Image, writeImages } from "../cluster/image/oci-layout.ts";
+import { copyOneFile } from "../copy-tree.ts";
+import type { ImageParts } from "./prepare-images.ts";
+
+const index = z.object({ manifests: z.array(z.object({ digest: z.string() })) });
+const config = { Env: ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"], Cmd: ["bash"] };
+
+/** What a build takes instead of a stage of its Dockerfile: `buildx build --build-context <stage>=<place>`. */
+export type Contexts = Readonly<Record<string, string>>;
+
+/**
+ * Puts into the folder what stands for the images that our Dockerfiles begin with, each under the name of its stage.
+ */
+export async function layOutBases({ peers, layers }: ImageParts, folder: string): Promise<Contexts> {
+  const { debian, node } = layers;
+  const images: readonly Image[] = [
+    { reference: "debian", layers: [debian], config },
+    { reference: "node", layers: [debian, node], config },
+  ];
+  const layout = join(folder, "layout");
+  await writeImages(images, layout);
+  const { manifests } = index.parse(JSON.parse(describeImages(images, process.arch).index));
+  const place = (image: number) => `oci-layout://${layout}@${manifests[image]?.digest ?? ""}`;
+  const program = async (stage: string, binary: string, file: string): Promise<string> => {
+    const at = join(folder, stage);
+    await mkdir(join(at, file, ".."), { recursive: true });
+    await copyOneFile(binary, join(at, file), "link");
+    return at;
+  };
+  return {
+    debian: place(0),
+    node: place(1),
+    "gitea-runner": await program("gitea-runner", peers["gitea-runner"].binary, "usr/local/bin/gitea-runner"),
+    "spire-agent": await program("spire-agent", peers["spire-agent"].binary, "opt/spire/bin/spire-agent"),
+    buildx: await program("buildx", peers.buildx.binary, "buildx"),
+  };
+}
