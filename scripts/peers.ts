@@ -7,7 +7,7 @@ import { spireCrds } from "./peers/cluster/spire-crds.ts";
 import { prepareOpenSandboxLab } from "./peers/opensandbox/prepare-lab.ts";
 import { openSandboxObstacle, type OpenSandboxPeer } from "./peers/opensandbox/prepare-server.ts";
 import type { GiteaPeer, Peer, PeerName } from "./peers/peer.ts";
-import { isPeerName, peerNames, peerRecipes, platformPeers } from "./peers/peer.ts";
+import { infraPeers, isPeerName, peerNames, peerRecipes, platformPeers } from "./peers/peer.ts";
 import { prepareGitea } from "./peers/prepare-gitea.ts";
 import type { PrepareOptions } from "./peers/prepare-peer.ts";
 import { preparePeer } from "./peers/prepare-peer.ts";
@@ -17,26 +17,29 @@ import { createReport } from "./peers/report.ts";
 const cluster = "kubernetes";
 /** Stands for an OpenSandbox server, and an API server with its etcd for it to work on. */
 const sandboxes = "opensandbox";
+/** Stands for Pulumi's CLI, which is a peer of that name, and the provider that makes objects in a cluster. */
+const engine = "pulumi";
 const groups: readonly string[] = [cluster, sandboxes];
 
 const variables = peerNames.map(
-  (name) => `  ${peerRecipes[name].variable.padEnd(32)}${name} binary to use instead`,
+  (name) => `  ${peerRecipes[name].variable.padEnd(36)}${name} binary to use instead`,
 );
 
 const help = `Usage: npm run peers [-- <peer>...]
 
 Prepares the real programs that the demo and the tests run against: ${peerNames.join(", ")}.
 Those named; without a name the first five, which are enough for the demo and for npm run test:e2e. "${cluster}" is all
-that npm run test:kubernetes needs, "${sandboxes}" what npm run test:opensandbox needs besides the five, "pulumi" the
-CLI that npm run test:pulumi runs. Each is looked for in this order: environment variable, PATH (only the pinned
-version), cache, build with Go (opensandbox-server: install with pip). On two cores the first build of the five takes
-about twenty minutes, that of "${cluster}" forty more, that of "pulumi" six.
+that npm run test:kubernetes needs, "${sandboxes}" what npm run test:opensandbox needs besides the five, "${engine}" what
+npm run test:pulumi needs besides a cluster's programs: the CLI and the provider of Kubernetes. Each is looked for in
+this order: environment variable, PATH (only the pinned version), cache, build with Go (opensandbox-server: install with
+pip). On two cores the first build of the five takes about twenty minutes, that of "${cluster}" forty more, that of
+"${engine}" twenty.
 
 Environment:
 ${variables.join("\n")}
-  OPENSANDBOX_SERVER_BINARY       opensandbox-server to use instead
-  GITEA_STATIC_ROOT               folder with Gitea's templates, options and public, for a Gitea from outside the cache
-  GITEA_DYNAMIC_RUNNER_CACHE      cache folder; now ${cacheFolder(process.env)}
+  OPENSANDBOX_SERVER_BINARY           opensandbox-server to use instead
+  GITEA_STATIC_ROOT                   folder with Gitea's templates, options and public, for a Gitea from outside the cache
+  GITEA_DYNAMIC_RUNNER_CACHE          cache folder; now ${cacheFolder(process.env)}
 `;
 
 const parsed = parseArgs({ allowPositionals: true, options: { help: { type: "boolean", short: "h" } } });
@@ -82,6 +85,7 @@ async function prepare(
   options: PrepareOptions,
   signal: AbortSignal,
 ): Promise<readonly string[]> {
+  if (word === engine) return await prepareEngine(options, signal);
   if (isPeerName(word)) return [describe(await preparePeerOf(word, options, signal))];
   const obstacle =
     word === cluster ? await clusterObstacle(process.env) : await openSandboxObstacle(process.env, signal);
@@ -98,6 +102,13 @@ async function prepareSandboxes(options: PrepareOptions, signal: AbortSignal) {
   const entries = await preparePeer("spire-controller-manager", options, signal);
   await spireCrds(process.env, signal);
   return [server, etcd, apiServer, entries];
+}
+
+/** One after the other. */
+async function prepareEngine(options: PrepareOptions, signal: AbortSignal): Promise<readonly string[]> {
+  const lines: string[] = [];
+  for (const name of infraPeers) lines.push(describe(await preparePeer(name, options, signal)));
+  return lines;
 }
 
 async function preparePeerOf(
