@@ -26,7 +26,7 @@ export type Stack = {
   refused(command: string, ...options: readonly string[]): Promise<string>;
   /** What the state knows of. */
   resources(): Promise<readonly Resource[]>;
-  /** What a preview would do, step by step, but for what stays as it is. */
+  /** What a preview would do, step by step, but for what stays as it is or is only read. */
   plan(...options: readonly string[]): Promise<readonly Step[]>;
 };
 
@@ -145,13 +145,15 @@ export function usePulumi({ providers = [], besides = () => ({}) }: PulumiOption
           return stdout + stderr;
         },
         resources: async () => {
-          const state: unknown = JSON.parse(await succeed(project, ["stack", "export", "--stack", name]));
+          // Not by way of `run`: a failed test would show all of it.
+          const exported = await pulumiCommand(["stack", "export", "--stack", name], project, environment);
+          const state: unknown = JSON.parse(exported.stdout);
           return (state as { deployment: { resources?: Resource[] } }).deployment.resources ?? [];
         },
         plan: async (...options) => {
           const plan: unknown = JSON.parse(await succeed(project, words("preview", ["--json", ...options])));
           return (plan as { steps: readonly (Omit<Step, "resource"> & { urn: string })[] }).steps
-            .filter(({ op }) => op !== "same")
+            .filter(({ op }) => op !== "same" && op !== "read")
             .map(({ urn, ...step }) => ({ ...step, resource: resourceOf(urn) }));
         },
       };
