@@ -1,5 +1,5 @@
-import { Provider } from "@pulumi/kubernetes";
 import type { Input } from "@pulumi/pulumi";
+import { Cluster, takenBack } from "./cluster.ts";
 import { Controller } from "./controller.ts";
 import { Images } from "./images.ts";
 import { Monitoring } from "./monitoring.ts";
@@ -24,51 +24,49 @@ export function platform(settings: Settings, secrets: Readonly<Partial<Record<Se
   const withVms = settings.components.includes("vm-worker");
   const withGuests = withVms && vm?.identity === "guest-agent";
   const withEntries = withPods || withGuests;
-  const provider = new Provider("kubernetes", {
-    context: settings.kubeContext,
-    clusterIdentifier: settings.kubeContext,
-  });
+  const { provider } = new Cluster("cluster", { context: settings.kubeContext });
   const of = { names, provider };
+  const ours = { transformations: [takenBack] };
 
-  const namespaces = new Namespaces("namespaces", {
-    ...of,
-    protect: settings.protect,
-    withPods,
-    quota: pod.quota,
-  });
+  const namespaces = new Namespaces(
+    "namespaces",
+    { ...of, protect: settings.protect, withPods, quota: pod.quota },
+    ours,
+  );
   const queue = new Queue("queue", { names, settings, password: secrets.natsPassword ?? "" });
   const images = new Images("images", { images: settings.images });
   const rights = new ControllerRights(
     "rights",
     { ...of, rights: rightsOf({ withPods, withEntries }) },
-    { dependsOn: namespaces },
+    { ...ours, dependsOn: namespaces },
   );
-  const registration = new Registration("registration", {
-    ...of,
-    spire,
-    policy: withEntries
-      ? {
-          name: names.controller,
-          controller: { namespace: names.namespace, serviceAccount: names.controller },
-          owner: settings.gitea.runnerUuid,
-          trustDomain: spire.trustDomain,
-          className: spire.className,
-          ...(withPods && spire.agentId !== undefined
-            ? { pods: { agentId: spire.agentId, cluster: spire.cluster, executorUid } }
-            : {}),
-          ...(withGuests ? { guestAgents: { executorUid } } : {}),
-        }
-      : undefined,
-  });
+  const policy = withEntries
+    ? {
+        name: names.controller,
+        controller: { namespace: names.namespace, serviceAccount: names.controller },
+        owner: settings.gitea.runnerUuid,
+        trustDomain: spire.trustDomain,
+        className: spire.className,
+        ...(withPods && spire.agentId !== undefined
+          ? { pods: { agentId: spire.agentId, cluster: spire.cluster, executorUid } }
+          : {}),
+        ...(withGuests ? { guestAgents: { executorUid } } : {}),
+      }
+    : undefined;
+  const registration = new Registration("registration", { ...of, spire, policy }, ours);
   if (settings.network.policies)
-    new NetworkPolicies("network", { ...of, network: settings.network, withPods }, { dependsOn: namespaces });
+    new NetworkPolicies(
+      "network",
+      { ...of, network: settings.network, withPods },
+      { ...ours, dependsOn: namespaces },
+    );
   if (withVms && vm !== undefined && names.pool !== undefined)
-    new VmPool("vm-pool", { pool: names.pool, provider, vm, image: images.runner });
+    new VmPool("vm-pool", { pool: names.pool, provider, vm, image: images.runner }, ours);
   const controller = new Controller(
     "controller",
     { ...of, settings, secrets, images },
-    { dependsOn: [namespaces, queue, rights, registration] },
+    { ...ours, dependsOn: [namespaces, queue, rights, registration] },
   );
-  if (settings.monitoring) new Monitoring("monitoring", of, { dependsOn: controller });
+  if (settings.monitoring) new Monitoring("monitoring", of, { ...ours, dependsOn: controller });
   return { names, images };
 }

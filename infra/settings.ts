@@ -84,14 +84,15 @@ const vm = z.strictObject({
   pool: pool.prefault({}),
 });
 
-const image = z.strictObject({
-  repository: field.repository.describe("its name in the registry"),
-  digest: z
-    .string()
-    .regex(/^sha256:[0-9a-f]{64}$/, "it is no digest, as in sha256:…")
-    .optional()
-    .describe("what the publish workflow made; needed with `published`"),
-});
+const image = (repository: string) =>
+  z.strictObject({
+    repository: field.repository.default(repository).describe("its name in the registry"),
+    digest: z
+      .string()
+      .regex(/^sha256:[0-9a-f]{64}$/, "it is no digest, as in sha256:…")
+      .optional()
+      .describe("what the publish workflow made; needed with `published`"),
+  });
 
 const images = z.strictObject({
   source: z.enum(["build", "published"]).describe("build here, or take what the publish workflows made"),
@@ -100,8 +101,8 @@ const images = z.strictObject({
     .describe("where to push what is built; `pullRegistry` unless given"),
   pullRegistry: field.registry.describe("where the cluster pulls from"),
   builder: field.word.optional().describe("of `docker buildx`, for `build`"),
-  controller: image.prefault({ repository: "gitea-dynamic-runner/controller" }),
-  runner: image.prefault({ repository: "gitea-dynamic-runner/runner" }),
+  controller: image("gitea-dynamic-runner/controller").prefault({}),
+  runner: image("gitea-dynamic-runner/runner").prefault({}),
 });
 
 const destination = z.strictObject({

@@ -1,6 +1,7 @@
-import { mkdir, rename, rm } from "node:fs/promises";
+import { mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { onPath } from "./find-peer.ts";
+import { moduleFolder } from "./module-folder.ts";
 import type { PeerName } from "./peer.ts";
 import { peerRecipes } from "./peer.ts";
 import type { Pin } from "./pin.ts";
@@ -38,8 +39,10 @@ export async function buildPeer(
   };
   const flags = ["-v", "-buildvcs=false", "-mod=readonly", "-tags", recipe.tags.join(" ")];
   const linker = `-s -w ${recipe.linkerFlags(pin.version)}`.trim();
-  const args = ["build", ...flags, "-ldflags", linker, "-o", join(building, name), recipe.package];
   try {
+    const overlay = await overlayFlags(name, pin, go, { building, environment }, signal);
+    const output = ["-ldflags", linker, "-o", join(building, name)];
+    const args = ["build", ...flags, ...overlay, ...output, recipe.package];
     // Go that is ended leaves what it had there behind; the whole folder goes.
     const cgo = recipe.cgo === undefined ? {} : { CGO_ENABLED: recipe.cgo ? "1" : "0" };
     const inside = { ...environment, ...cgo, GOTMPDIR: building };
@@ -61,6 +64,26 @@ export async function buildPeer(
   } finally {
     await rm(building, { recursive: true, force: true });
   }
+}
+
+/** Makes Go see what the source embeds where it looks for it. The folder of the source stays as it is. */
+async function overlayFlags(
+  name: PeerName,
+  pin: Pin,
+  go: string,
+  { building, environment }: { readonly building: string; readonly environment: NodeJS.ProcessEnv },
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  const { embedded } = peerRecipes[name];
+  if (embedded === undefined) return [];
+  const replaced: Record<string, string> = {};
+  for (const [place, { module, file }] of Object.entries(embedded)) {
+    const source = await moduleFolder(go, module, pin, environment, signal);
+    replaced[join(pin.folder, place)] = join(source, file);
+  }
+  const overlay = join(building, "overlay.json");
+  await writeFile(overlay, JSON.stringify({ Replace: replaced }));
+  return ["-overlay", overlay];
 }
 
 /** Go's own download of a newer toolchain is left out: the error says what is missing instead of waiting for a network. */

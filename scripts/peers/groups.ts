@@ -6,7 +6,7 @@ import { imagesObstacle } from "./images/obstacle.ts";
 import { prepareImages } from "./images/prepare-images.ts";
 import { prepareOpenSandboxLab } from "./opensandbox/prepare-lab.ts";
 import { openSandboxObstacle, type OpenSandboxPeer } from "./opensandbox/prepare-server.ts";
-import type { GiteaPeer, Peer } from "./peer.ts";
+import { type GiteaPeer, infraPeers, type Peer, type PeerName } from "./peer.ts";
 import { type PrepareOptions, preparePeer } from "./prepare-peer.ts";
 
 /** What one suite needs, under one name. */
@@ -16,6 +16,12 @@ export type PeerGroup = {
   /** Prepares one after the other: each build takes all processors by itself. Says what there is now. */
   prepare(options: PrepareOptions, signal: AbortSignal): Promise<readonly string[]>;
 };
+
+const planePeers = [
+  "etcd",
+  "kube-apiserver",
+  "kube-controller-manager",
+] as const satisfies readonly PeerName[];
 
 export const peerGroups: Readonly<Record<string, PeerGroup>> = {
   /** A cluster of one node, with all of its peers. */
@@ -34,6 +40,16 @@ export const peerGroups: Readonly<Record<string, PeerGroup>> = {
       const entries = await preparePeer("spire-controller-manager", options, signal);
       await spireCrds(process.env, signal);
       return [server, etcd, apiServer, entries].map(describePeer);
+    },
+  },
+  /** Pulumi's engine with its provider of Kubernetes, and the part of a cluster that they work on. */
+  pulumi: {
+    obstacle: async () => undefined,
+    prepare: async (options, signal) => {
+      const lines: string[] = [];
+      for (const name of [...infraPeers, ...planePeers])
+        lines.push(describePeer(await preparePeer(name, options, signal)));
+      return lines;
     },
   },
   /** What container images are built with, and from, where no registry can be asked, and an engine to run them. */

@@ -12,8 +12,8 @@ export const clusterPeers = [
   "csi-stand-in",
 ] as const;
 
-/** What `npm run test:pulumi` runs besides nats-server. */
-export const infraPeers = ["pulumi"] as const;
+/** What `npm run test:pulumi` runs besides nats-server, etcd, kube-apiserver and kube-controller-manager. */
+export const infraPeers = ["pulumi", "pulumi-resource-kubernetes"] as const;
 
 /** What `npm run lint:workflows` runs. */
 export const lintPeers = ["actionlint"] as const;
@@ -21,12 +21,16 @@ export const lintPeers = ["actionlint"] as const;
 /** What container images are built with. */
 export const imagePeers = ["buildkitd", "buildx"] as const;
 
+/** What builds images where a stack says so: nothing else needs it. */
+export const imageProviders = ["pulumi-resource-docker-build"] as const;
+
 /** The real programs that demo and tests run against; a folder beside this file pins each. */
 export const peerNames = [
   ...platformPeers,
   ...clusterPeers,
   ...infraPeers,
   ...imagePeers,
+  ...imageProviders,
   ...lintPeers,
 ] as const;
 export type PeerName = (typeof peerNames)[number];
@@ -60,8 +64,10 @@ export type PeerRecipe = {
   readonly folder?: string;
   /** Module in the peer's go.mod whose version is the pin. Without one the program is ours, and its source is. */
   readonly module?: string;
-  /** Go package that is built. */
+  /** Go package that is built; `.` is a source of ours. */
   readonly package: string;
+  /** What that source embeds of modules in its go.mod, by the name beside it; nothing of theirs is kept here. */
+  readonly embedded?: Readonly<Record<string, { readonly module: string; readonly file: string }>>;
   readonly tags: readonly string[];
   /** True: without a C compiler the build is to fail, not to leave something out. False: needs none, whatever is there. */
   readonly cgo?: boolean;
@@ -164,6 +170,31 @@ export const peerRecipes: Readonly<Record<PeerName, PeerRecipe>> = {
     cgo: false,
     linkerFlags: (version) => `-X github.com/docker/buildx/version.Version=v${version}`,
     versionArgs: ["version"],
+  },
+  // Its own main needs files that its module does not have. The provider's module has no release; its SDK's has.
+  "pulumi-resource-kubernetes": {
+    variable: "PULUMI_RESOURCE_KUBERNETES_BINARY",
+    module: "github.com/pulumi/pulumi-kubernetes/sdk/v4",
+    package: ".",
+    embedded: {
+      "schema.json": {
+        module: "github.com/pulumi/pulumi-kubernetes/provider/v4",
+        file: "cmd/pulumi-resource-kubernetes/schema.json",
+      },
+    },
+    tags: [],
+    cgo: false,
+    linkerFlags: (version) => `-X main.version=${version}`,
+    tellsNoVersion: true,
+  },
+  "pulumi-resource-docker-build": {
+    variable: "PULUMI_RESOURCE_DOCKER_BUILD_BINARY",
+    module: "github.com/pulumi/pulumi-docker-build",
+    package: "github.com/pulumi/pulumi-docker-build/provider/cmd/pulumi-resource-docker-build",
+    tags: [],
+    cgo: false,
+    linkerFlags: (version) => `-X github.com/pulumi/pulumi-docker-build/provider.Version=${version}`,
+    tellsNoVersion: true,
   },
 };
 

@@ -87,7 +87,8 @@ describe("platform", () => {
 
   it("B-102 makes the pool of VMs, none for Pods", () => {
     const pool = one(prod, "kubernetes:sandbox.opensandbox.io/v1alpha1:Pool");
-    assert.deepEqual(pool["metadata"], { name: "ci-vm", namespace: "opensandbox" });
+    assert.equal(at(pool, "metadata.name"), "ci-vm");
+    assert.equal(at(pool, "metadata.namespace"), "opensandbox");
     const template = at(pool, "spec.template.spec") as Json;
     assert.equal(template["runtimeClassName"], "kata-clh-runtime-rs");
     assert.equal(template["restartPolicy"], "Never");
@@ -193,6 +194,16 @@ describe("platform", () => {
     const data = one(dev, "kubernetes:core/v1:ConfigMap")["data"] as Record<string, string>;
     assert.deepEqual([data["COMPONENTS"], data["OPENSANDBOX_POOL"]], ["scheduler,vm-worker", "ci-vm-dev"]);
     assert.ok(!dev.some(({ type }) => type.endsWith(":ValidatingAdmissionPolicy")));
+  });
+
+  it("takes back what somebody changed by hand, of every object in the cluster", () => {
+    const objects = [...prod, ...dev].filter(({ type }) => type.startsWith("kubernetes:"));
+    for (const { type, name, inputs } of objects)
+      assert.deepEqual(
+        at(inputs, "metadata.annotations"),
+        { "pulumi.com/patchForce": "true" },
+        `${type} ${name}`,
+      );
   });
 
   it("shows no secret anywhere but where it is used, and there marked as one", () => {

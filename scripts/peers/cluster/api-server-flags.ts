@@ -55,3 +55,20 @@ export function apiServerFlags(place: ApiServerPlace): readonly string[] {
     "--v=1",
   ];
 }
+
+/** These controllers of the controller manager, as the administrator; it listens nowhere. */
+export function controllerFlags(
+  kubeconfig: string,
+  { ca, serviceAccounts }: Pick<ClusterCertificates, "ca" | "serviceAccounts">,
+  names: readonly string[],
+): readonly string[] {
+  return [
+    `--kubeconfig=${kubeconfig}`,
+    `--controllers=${names.join(",")}`,
+    `--service-account-private-key-file=${serviceAccounts.privateKey}`,
+    `--root-ca-file=${ca}`,
+    "--leader-elect=false",
+    "--secure-port=0",
+    "--v=1",
+  ];
+}

@@ -1,17 +1,14 @@
 import { mkdir, readdir, readFile, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { parse } from "yaml";
-import { z } from "zod";
 import { findGo, goEnvironment } from "../build-peer.ts";
 import { peerFolder } from "../cache-folder.ts";
 import { copyTree } from "../copy-tree.ts";
+import { moduleFolder } from "../module-folder.ts";
 import { readPin } from "../pin.ts";
-import { runCommand } from "../run-command.ts";
 import type { KubernetesObject } from "./api.ts";
 
 const peer = "spire-controller-manager";
-const deadline = 10 * 60_000;
-const downloaded = z.object({ Dir: z.string().min(1) });
 
 /**
  * The custom resources that spire-controller-manager looks at, from its module. A copy stays in the cache, so that Go
@@ -26,14 +23,9 @@ export async function spireCrds(
   const there = await readCrds(folder);
   if (there.length > 0) return there;
   const forGo = goEnvironment(environment);
-  const command = {
-    program: await findGo(peer, pin, forGo, signal),
-    args: ["mod", "download", "-json", "github.com/spiffe/spire-controller-manager"],
-    folder: pin.folder,
-    environment: forGo,
-    deadline,
-  };
-  const { Dir: source } = downloaded.parse(JSON.parse(await runCommand(command, signal)));
+  const go = await findGo(peer, pin, forGo, signal);
+  const module = "github.com/spiffe/spire-controller-manager";
+  const source = await moduleFolder(go, module, pin, forGo, signal);
   const making = `${folder}.${process.pid}`;
   try {
     await mkdir(making, { recursive: true });

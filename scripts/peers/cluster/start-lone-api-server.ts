@@ -4,7 +4,7 @@ import { systemClock } from "../../../controller/platform/clock.ts";
 import { freePort } from "../free-port.ts";
 import type { Peer } from "../peer.ts";
 import { startServer } from "../server-process.ts";
-import { apiServerFlags, etcdFlags } from "./api-server-flags.ts";
+import { apiServerFlags, controllerFlags, etcdFlags } from "./api-server-flags.ts";
 import { type ClusterApi, type KubernetesObject, openClusterApi } from "./api.ts";
 import { createCertificates } from "./certificates.ts";
 import { type Component, type ComponentRecipe, startComponent } from "./component.ts";
@@ -19,9 +19,11 @@ export type LoneApiServerOptions = {
   /** Custom resources to be known; waited for. */
   readonly definitions: readonly KubernetesObject[];
   readonly namespaces: readonly string[];
+  /** Works on the objects as far as these controllers of it do; nobody does unless given. */
+  readonly controllers?: { readonly peer: Peer; readonly names: readonly string[] };
 };
 
-/** An API server without nodes and controllers: it keeps objects, and nobody works on them. */
+/** An API server without nodes: it keeps objects, and nobody but the controllers that were asked for works on them. */
 export type LoneApiServer = AsyncDisposable & {
   /** As in `https://127.0.0.1:41234`; the same over restarts. */
   readonly server: string;
@@ -104,6 +106,11 @@ export async function startLoneApiServer(
     await api.ensure("/api/v1/namespaces", namespace, signal);
   }
   await establishDefinitions(api, definitions, signal);
+  if (options.controllers !== undefined) {
+    const { peer, names } = options.controllers;
+    const flags = controllerFlags(kubeconfig, certificates, names);
+    await start(peer, flags, () => Promise.resolve(true));
+  }
 
   const all = stack.move();
   const stop = () => all.disposeAsync();

@@ -67,6 +67,31 @@ describe("building a peer", () => {
     });
   });
 
+  describe("whose source embeds a file of a module", () => {
+    const tools = useFakeTools();
+
+    it("shows Go that file beside the source, which stays as it is", async () => {
+      const seen = `${tools.bin}/overlay.json`;
+      await tools.script(
+        "go",
+        `if [ "$1" = mod ]; then echo '{"Dir":"/modules/provider"}'; exit; fi`,
+        `case "$*" in *-overlay*) ;; *) [ "$1" = env ] || exit 1;; esac`,
+        `for word; do case "$word" in */overlay.json) cp "$word" '${seen}';; esac; done`,
+        ...fakeGo("", ""),
+      );
+      const { environment } = tools;
+      const peer = await preparePeer("pulumi-resource-kubernetes", { environment }, soon());
+      assert.equal(peer.source, "built");
+      const { folder } = await readPin("pulumi-resource-kubernetes");
+      assert.deepEqual(JSON.parse(await readFile(seen, "utf8")), {
+        Replace: {
+          [`${folder}/schema.json`]: "/modules/provider/cmd/pulumi-resource-kubernetes/schema.json",
+        },
+      });
+      assert.ok(!(await readdir(folder)).includes("schema.json"));
+    });
+  });
+
   describe("interrupted", () => {
     const tools = useFakeTools();
 

@@ -12,7 +12,7 @@ describe("a peer's pin", () => {
   });
 
   it("stands in a module of its own that names the program as a tool, with the sums of all that it takes", async () => {
-    for (const name of peerNames.filter((one) => peerRecipes[one].module !== undefined)) {
+    for (const name of peerNames.filter((one) => peerRecipes[one].package !== ".")) {
       const { folder } = await readPin(name);
       const lines = (await readFile(join(folder, "go.mod"), "utf8")).split("\n").map((line) => line.trim());
       const tool = peerRecipes[name].package;

@@ -19,8 +19,9 @@ export async function registeredBy(
   await runtime.setMocks(
     {
       call: ({ inputs }) => ({ ...inputs }),
-      newResource: ({ type, name, inputs, custom }) => {
-        if (custom === true) registered.push({ type, name, inputs });
+      newResource: ({ type, name, inputs, custom, id = "" }) => {
+        // One with an id is only read.
+        if (custom === true && id === "") registered.push({ type, name, inputs });
         return { id: `${name}-id`, state: { ...inputs, digest: `sha256:${"b".repeat(64)}` } };
       },
     },

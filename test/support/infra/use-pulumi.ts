@@ -3,6 +3,7 @@ import { chmod, copyFile, link, mkdir, mkdtemp, rm, writeFile } from "node:fs/pr
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, afterEach, before } from "mocha";
+import type { imagePeers, infraPeers, Peer } from "../../../scripts/peers/peer.ts";
 import { findPeer } from "../../../scripts/peers/prepare-peer.ts";
 import { type Outcome, runToEnd } from "../../../scripts/peers/run-to-end.ts";
 import { skipFor } from "../needs-tools.ts";
@@ -24,7 +25,21 @@ export type Stack = {
   /** The same where it has to fail; resolves with both outputs. */
   refused(command: string, ...options: readonly string[]): Promise<string>;
   /** What the state knows of. */
-  resources(): Promise<readonly { readonly urn: string; readonly type: string }[]>;
+  resources(): Promise<readonly Resource[]>;
+  /** What a preview would do, step by step, but for what stays as it is or is only read. */
+  plan(...options: readonly string[]): Promise<readonly Step[]>;
+};
+
+export type Resource = { readonly urn: string; readonly type: string; readonly protect?: boolean };
+
+/** What the engine does with one resource, as its JSON says. */
+export type Step = {
+  /** `create`, `update`, `replace`, … */
+  readonly op: string;
+  /** `kubernetes:core/v1:Secret secrets`, of the last type of its URN. */
+  readonly resource: string;
+  readonly detailedDiff?: Readonly<Record<string, unknown>> | null;
+  readonly newState?: { readonly inputs?: object; readonly protect?: boolean };
 };
 
 /** Pulumi's real engine, with backend, home and everything else in a folder of the test's own. */
@@ -43,6 +58,15 @@ export type StackOptions = {
   readonly secrets: Readonly<Record<string, string>>;
 };
 
+type ProviderName = Exclude<(typeof infraPeers)[number] | (typeof imagePeers)[number], "pulumi">;
+
+export type PulumiOptions = {
+  /** Providers that the program needs besides the repository's own. */
+  readonly providers?: readonly ProviderName[];
+  /** What the CLI runs with besides; asked for each command. */
+  readonly besides?: () => NodeJS.ProcessEnv;
+};
+
 /** Of one command on a machine that does much else. */
 const deadlineMs = 240_000;
 
@@ -50,7 +74,7 @@ const deadlineMs = 240_000;
  * Registers hooks that prepare the engine for the surrounding file or `describe`, and remove all of it. Where there is no CLI the
  * tests are skipped with the reason, or fail with CI=true.
  */
-export function usePulumi(): PulumiUnderTest {
+export function usePulumi({ providers = [], besides = () => ({}) }: PulumiOptions = {}): PulumiUnderTest {
   let folder: string | undefined;
   let environment: NodeJS.ProcessEnv = {};
   const told: string[] = [];
@@ -60,11 +84,17 @@ export function usePulumi(): PulumiUnderTest {
     return folder;
   };
   before("prepare Pulumi's engine", async function () {
-    const peer = await findPeer("pulumi", {}, AbortSignal.timeout(60_000));
-    if (peer === undefined) skipFor(this, "Pulumi's CLI is not built: npm run peers -- pulumi");
+    const found = await Promise.all(
+      (["pulumi", ...providers] as const).map((name) => findPeer(name, {}, AbortSignal.timeout(60_000))),
+    );
+    const [peer, ...plugins] = found;
+    if (peer === undefined || plugins.includes(undefined))
+      skipFor(this, `${["Pulumi's CLI", ...providers].join(" or ")} is not built: npm run peers -- pulumi`);
     folder = await mkdtemp(path.join(tmpdir(), "pulumi-"));
     const bin = path.join(folder, "bin");
     await installCli(peer.binary, bin);
+    const home = path.join(folder, "pulumi-home");
+    for (const plugin of plugins) if (plugin !== undefined) await installProvider(plugin, home);
     environment = await pulumiEnvironment(folder, bin);
   });
   afterEach("show what a failed test was told", function () {
@@ -74,7 +104,7 @@ export function usePulumi(): PulumiUnderTest {
     if (folder !== undefined) await rm(folder, { recursive: true, force: true });
   });
   const run = async (project: string, args: readonly string[]) => {
-    const outcome = await pulumiCommand(args, project, environment);
+    const outcome = await pulumiCommand(args, project, { ...environment, ...besides() });
     told.push(`$ pulumi ${args.join(" ")}\n${outcome.stdout}${outcome.stderr}`);
     return outcome;
   };
@@ -88,7 +118,7 @@ export function usePulumi(): PulumiUnderTest {
       return made();
     },
     get environment() {
-      return environment;
+      return { ...environment, ...besides() };
     },
     told,
     stack: async (name, { program, secrets }) => {
@@ -115,11 +145,16 @@ export function usePulumi(): PulumiUnderTest {
           return stdout + stderr;
         },
         resources: async () => {
-          const state: unknown = JSON.parse(await succeed(project, ["stack", "export", "--stack", name]));
-          return (
-            (state as { deployment: { resources?: { urn: string; type: string }[] } }).deployment.resources ??
-            []
-          );
+          // Not by way of `run`: a failed test would show all of it.
+          const exported = await pulumiCommand(["stack", "export", "--stack", name], project, environment);
+          const state: unknown = JSON.parse(exported.stdout);
+          return (state as { deployment: { resources?: Resource[] } }).deployment.resources ?? [];
+        },
+        plan: async (...options) => {
+          const plan: unknown = JSON.parse(await succeed(project, words("preview", ["--json", ...options])));
+          return (plan as { steps: readonly (Omit<Step, "resource"> & { urn: string })[] }).steps
+            .filter(({ op }) => op !== "same" && op !== "read")
+            .map(({ urn, ...step }) => ({ ...step, resource: resourceOf(urn) }));
         },
       };
     },
@@ -147,6 +182,13 @@ async function installCli(binary: string, bin: string): Promise<void> {
   await chmod(host, 0o755);
 }
 
+/** Where `pulumi plugin install` puts one. */
+async function installProvider({ name, version, binary }: Peer, home: string): Promise<void> {
+  const place = path.join(home, "plugins", `${name.replace(/^pulumi-/, "")}-v${version}`);
+  await mkdir(place, { recursive: true });
+  await link(binary, path.join(place, name)).catch(() => copyFile(binary, path.join(place, name)));
+}
+
 async function setSecret(
   folder: string,
   stack: string,
@@ -157,6 +199,12 @@ async function setSecret(
   const args = ["config", "set", "--stack", stack, "--secret", key, value];
   const { exitCode, stderr } = await pulumiCommand(args, folder, environment);
   assert.equal(exitCode, 0, `${key} cannot be set: ${stderr}`);
+}
+
+/** `urn:pulumi:prod::project::parent$type::name` as `type name`. */
+function resourceOf(urn: string): string {
+  const [, , types = "", name = ""] = urn.split("::");
+  return `${types.split("$").at(-1) ?? ""} ${name}`;
 }
 
 function prefixed(namespace: string, settings: Readonly<Record<string, unknown>>) {

@@ -69,6 +69,7 @@ export function useQueueStack(): QueueStack {
     done: (...args) => there(made).done(...args),
     refused: (...args) => there(made).refused(...args),
     resources: () => there(made).resources(),
+    plan: (...options) => there(made).plan(...options),
   };
   return {
     nats,
