@@ -42,7 +42,7 @@ const singleJob = "    steps:\n      - run: |\n          echo the first row\n   
 
 const longJob = "    steps:\n      - run: sleep 40\n";
 
-/** A repository whose workflows are for `workflow_dispatch`: `single`, `long`, and one for each size of a matrix. */
+/** A repository whose workflows are for `workflow_dispatch`: `single`, `long`, `vm`, and one for each size of a matrix. */
 export async function createWorkflows(
   { platform: { admin } }: PodsBench,
   sizes: readonly number[] = [],
@@ -55,6 +55,7 @@ export async function createWorkflows(
   const files = Object.fromEntries([
     [".gitea/workflows/single.yml", workflow(singleJob)],
     [".gitea/workflows/long.yml", workflow(longJob)],
+    [".gitea/workflows/vm.yml", workflow(singleJob).replace("self-hosted, pod", "self-hosted, vm")],
     ...sizes.map((size) => [`.gitea/workflows/${size}.yml`, workflow(matrix(size) + singleJob)]),
   ]);
   await pushFiles(admin, repository, { files }, soon());
