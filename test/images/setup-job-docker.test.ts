@@ -179,7 +179,7 @@ describe("setup-job-docker with a real dockerd", () => {
       echo "$(( (\${EPOCHREALTIME/./} - begun) / 1000 ))"; exit "$status"`);
     assert.equal(exitCode, 143, stderr);
     assert.match(stderr, /dockerd's log, [^]*\nsetup-job-docker: ended by SIGTERM\n$/);
-    assert.ok(Number(stdout) < 3_000, `it took ${stdout} ms`);
+    assert.ok(Number(stdout) < 2_000, `it took ${stdout} ms`);
     assert.equal(await state(), clean);
   });
 });

@@ -124,6 +124,7 @@ describe("publish-image", () => {
       "--file Dockerfile --build-context base=docker-image://x .";
     assert.deepEqual(await lines("docker.args"), [
       "buildx version",
+      "login --username zot --password-stdin push.example.org:5000",
       "buildx create --name ci-builder --driver docker-container --bootstrap",
       same("false", ""),
       "login --username zot --password-stdin push.example.org:5000",
@@ -135,7 +136,7 @@ describe("publish-image", () => {
   it("B-94 logs in with a JWT-SVID for zot, which is on no command line and in no log", async () => {
     const { stdout, stderr } = await run();
     const asked = `api fetch jwt -audience zot -socketPath ${at("agent.sock")} -timeout 30s -output json`;
-    assert.deepEqual(await lines("agent.args"), [asked]);
+    assert.deepEqual(await lines("agent.args"), [asked, asked]);
     assert.equal(await read("login.stdin"), token);
     for (const seen of [stdout, stderr, await read("docker.args")]) assert.ok(!seen.includes(token), seen);
   });
@@ -175,7 +176,7 @@ describe("publish-image", () => {
   it("builds with a BuildKit that is there already, without Docker", async () => {
     assert.equal((await run({ BUILDKIT_HOST: "unix:///run/buildkitd.sock" })).code, 0);
     const calls = await lines("docker.args");
-    assert.equal(calls[1], "buildx create --name ci-builder --driver remote unix:///run/buildkitd.sock");
+    assert.equal(calls[2], "buildx create --name ci-builder --driver remote unix:///run/buildkitd.sock");
     assert.ok(!calls.some((call) => call.startsWith("buildx rm")));
     await assert.rejects(read("setup"), /ENOENT/);
   });
@@ -225,31 +226,31 @@ describe("publish-image", () => {
       "the builder does not start",
       () => on("create", "echo toomanyrequests >&2; exit 1"),
       /toomanyrequests\npublish-image: the builder ci-builder does not start\n$/,
-      3,
+      4,
     ],
     [
       "the build fails",
       () => on("build", "echo 'process \"npm ci\" did not complete' >&2; exit 1"),
       /did not complete\npublish-image: controller cannot be built\n$/,
-      4,
+      5,
     ],
     [
       "the agent gives no token",
       () => program("bin/spire-agent", "echo 'PermissionDenied: no identity issued' >&2; exit 1"),
       /no identity issued\npublish-image: no JWT-SVID for audience zot from .*agent\.sock\n$/,
-      4,
+      1,
     ],
     [
       "what the agent gives holds no token",
       () => program("bin/spire-agent", `echo '[{"svids":[]}]'`),
       /publish-image: cannot log in to push\.example\.org:5000 as zot\n$/,
-      5,
+      2,
     ],
     [
       "the registry refuses the token",
       () => on("login", "cat > /dev/null; echo 'unauthorized: bad token' >&2; exit 1"),
       /unauthorized: bad token\npublish-image: cannot log in to push\.example\.org:5000 as zot\n$/,
-      5,
+      2,
     ],
     [
       "the registry is away at the push",
@@ -257,13 +258,13 @@ describe("publish-image", () => {
       new RegExp(
         `refused\npublish-image: controller cannot be pushed to push\\.example\\.org:5000/${repository}\n$`,
       ),
-      6,
+      7,
     ],
     [
       "buildx tells no digest",
       () => on("push", 'echo "{}" > "$metadata"; exit 0'),
       /publish-image: controller-metadata\.json names no digest\n$/,
-      6,
+      7,
     ],
   ];
   for (const [what, make, message, calls] of failures)
@@ -279,7 +280,7 @@ describe("publish-image", () => {
       const called = await lines("docker.args");
       assert.equal(called.length, calls);
       // From the moment on that it may be there.
-      assert.equal(called.at(-1) === "buildx rm --force ci-builder", calls > 1);
+      assert.equal(called.at(-1) === "buildx rm --force ci-builder", calls > 2);
     });
 
   it("gives up a build that takes longer than it may", async () => {
