@@ -4,6 +4,7 @@ import { type Report, silentReport } from "../report.ts";
 import type { KubernetesObject } from "./api.ts";
 import { imageStore } from "./image-store.ts";
 import type { BaseLayers } from "./image/executor-images.ts";
+import type { Image } from "./image/oci-layout.ts";
 import { type ProgramPeers, programsLayer } from "./image/program-layers.ts";
 import { debianLayer } from "./image/rootfs.ts";
 import { clusterObstacle } from "./obstacle.ts";
@@ -18,6 +19,8 @@ export type ClusterParts = {
   /** What containerd has made of the layers. */
   readonly images: string;
   readonly crds: readonly KubernetesObject[];
+  /** Instead of the executor's image that is put together of the sources; it has the same reference. */
+  readonly executor?: Image;
   readonly environment: NodeJS.ProcessEnv;
   readonly report: Report;
 };

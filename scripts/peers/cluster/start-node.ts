@@ -14,9 +14,11 @@ export async function startRuntime(site: Site, signal: AbortSignal): Promise<Com
   const { debian, programs } = parts.layers;
   await copyImageStore(parts.images, root, parts.environment, signal);
   const containerd = await site.start(containerdRecipe(site.node.containerd, site.launch), signal);
-  const sources = await sourcesLayer(programPeers(parts.peers), below(""), parts, signal);
+  const executor =
+    parts.executor ??
+    executorImageOf(parts.layers, await sourcesLayer(programPeers(parts.peers), below(""), parts, signal));
   const given = { folder: below("images"), socket, without: [debian, programs] };
-  await importImages([executorImageOf(parts.layers, sources)], given, namespaces, signal);
+  await importImages([executor], given, namespaces, signal);
   return containerd;
 }
 

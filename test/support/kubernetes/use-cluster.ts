@@ -1,5 +1,6 @@
 import path from "node:path";
 import { after, afterEach, before } from "mocha";
+import type { Image } from "../../../scripts/peers/cluster/image/oci-layout.ts";
 import { prepareCluster } from "../../../scripts/peers/cluster/prepare-cluster.ts";
 import { createRepository, type Repository } from "../../../scripts/peers/gitea-api/repository.ts";
 import { createReport } from "../../../scripts/peers/report.ts";
@@ -42,6 +43,11 @@ export type ClusterUnderTest = {
   pushTo(repository: Repository, workflow: string): Promise<PushedRun>;
 };
 
+export type ClusterOptions = Omit<ClusterPlatformOptions, "peers" | "parts"> & {
+  /** Makes the executor's image, where it is not the one that is put together of the sources. */
+  readonly executor?: () => Promise<Image>;
+};
+
 /** The first time, Kubernetes is compiled. */
 const startMs = 90 * 60_000;
 const tenantMs = 60_000;
@@ -64,7 +70,7 @@ async function tellExecutors({ kubernetes: { api } }: ClusterPlatform): Promise<
  * Registers hooks that run a real cluster, Gitea and NATS for the surrounding file or `describe`. Where no cluster can
  * run its tests are skipped with the reason, or fail with CI=true.
  */
-export function useCluster(options: Omit<ClusterPlatformOptions, "peers" | "parts"> = {}): ClusterUnderTest {
+export function useCluster({ executor, ...options }: ClusterOptions = {}): ClusterUnderTest {
   const stack = new AsyncDisposableStack();
   const controllers: ClusterController[] = [];
   let platform: ClusterPlatform | undefined;
@@ -78,7 +84,8 @@ export function useCluster(options: Omit<ClusterPlatformOptions, "peers" | "part
     const signal = AbortSignal.timeout(startMs);
     const report = createReport();
     const peers = await preparePeers(report, signal);
-    const parts = await prepareCluster({ report }, signal);
+    const prepared = await prepareCluster({ report }, signal);
+    const parts = executor === undefined ? prepared : { ...prepared, executor: await executor() };
     platform = stack.use(await startClusterPlatform({ ...options, peers, parts }, signal));
   });
   afterEach("tell what the controllers and executors logged", async function () {
