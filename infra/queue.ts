@@ -67,7 +67,14 @@ export class Queue extends ComponentResource {
       );
     new KeyValue(
       "state",
-      { bucket: names.stateBucket, replicas, adopt, description: "records of jobs" },
+      {
+        bucket: names.stateBucket,
+        replicas,
+        adopt,
+        // Who leads, or led last. Without it a queue that was ever used could not be taken away.
+        worthless: ["leader"],
+        description: "records of jobs",
+      },
       stored,
     );
     new Stream(

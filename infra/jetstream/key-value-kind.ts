@@ -17,6 +17,8 @@ const inputs = z.strictObject({
   maxValueBytes: field.limit,
   replicas: field.replicas,
   description: field.description,
+  /** Keys whose values are no loss: with these alone it counts as empty. The server knows nothing of it. */
+  worthless: z.array(z.string().min(1)).default([]),
   ...field.permissions,
 });
 
@@ -43,7 +45,14 @@ export const keyValueKind: ResourceKind<KeyValueInputs> = {
   },
   create: (manager, wanted) => manager.streams.add(forServer(wanted)),
   update: (manager, id, wanted) => manager.streams.update(streamOf(id), forServer(wanted)),
-  stored: (manager, id) => storedIn(manager, streamOf(id)),
+  stored: async (manager, id, known) => {
+    const { worthless } = inputs.pick({ worthless: true }).parse({ worthless: known["worthless"] });
+    return await storedIn(
+      manager,
+      streamOf(id),
+      worthless.map((key) => `$KV.${id}.${key}`),
+    );
+  },
   remove: (manager, id) => unlessMissing(manager.streams.delete(streamOf(id))),
 };
 

@@ -115,8 +115,10 @@ export function createProvider(manager: () => Promise<JetStreamManager>): Provid
       const kind = kindOf(type);
       const there = await kind.read(await manager(), id);
       if (there === undefined) return undefined;
-      const { adopt = false, allowDataLoss = false } = plainProperties(known);
-      const properties = { ...there, adopt, allowDataLoss };
+      // What is ours to know only.
+      const { adopt = false, allowDataLoss = false, worthless } = plainProperties(known);
+      const own = { adopt, allowDataLoss, ...(worthless === undefined ? {} : { worthless }) };
+      const properties = { ...there, ...own };
       return { id, properties: withSecrets(properties, secretNames(known)) };
     },
     update: async (type, id, wanted) => {
@@ -128,7 +130,8 @@ export function createProvider(manager: () => Promise<JetStreamManager>): Provid
     delete: async (type, id, known) => {
       const kind = kindOf(type);
       const server = await manager();
-      const stored = plainProperties(known)["allowDataLoss"] === true ? 0 : await kind.stored(server, id);
+      const plain = plainProperties(known);
+      const stored = plain["allowDataLoss"] === true ? 0 : await kind.stored(server, id, plain);
       if (stored > 0)
         throw new Error(
           `${kind.noun} ${id} has ${stored} messages, which would be lost: ` +

@@ -25,8 +25,8 @@ export type ResourceKind<Inputs extends Properties = Properties> = {
   /** Makes it; nothing of that name is there. */
   create(manager: JetStreamManager, inputs: Inputs): Promise<unknown>;
   update(manager: JetStreamManager, id: string, inputs: Inputs): Promise<unknown>;
-  /** How many stored messages go with it. */
-  stored(manager: JetStreamManager, id: string): Promise<number>;
+  /** How many stored messages, of those that matter, go with it. */
+  stored(manager: JetStreamManager, id: string, known: Properties): Promise<number>;
   remove(manager: JetStreamManager, id: string): Promise<unknown>;
 };
 

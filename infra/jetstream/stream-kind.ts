@@ -61,13 +61,20 @@ export const streamKind: ResourceKind<StreamInputs> = {
   },
   create: (manager, wanted) => manager.streams.add(forServer(wanted)),
   update: (manager, id, wanted) => manager.streams.update(id, forServer(wanted)),
-  stored: storedIn,
+  stored: (manager, id) => storedIn(manager, id),
   remove: (manager, id) => unlessMissing(manager.streams.delete(id)),
 };
 
-/** How many messages are in the stream of that name; none if there is no such stream. */
-export async function storedIn(manager: JetStreamManager, name: string): Promise<number> {
-  return (await unlessMissing(manager.streams.info(name)))?.state.messages ?? 0;
+/** How many messages are in the stream of that name, besides those of these subjects; none if there is no such stream. */
+export async function storedIn(
+  manager: JetStreamManager,
+  name: string,
+  besides: readonly string[] = [],
+): Promise<number> {
+  const info = await unlessMissing(manager.streams.info(name, { subjects_filter: ">" }));
+  if (info === undefined) return 0;
+  const { messages, subjects = {} } = info.state;
+  return besides.reduce((left, subject) => left - (subjects[subject] ?? 0), messages);
 }
 
 /** Whether every subject that matches the second matches the first. */

@@ -239,6 +239,22 @@ describe("jetstream provider", () => {
     assert.match(failures[0] ?? "", /^history: /);
   });
 
+  it("takes a bucket that holds nothing but what is worthless for empty, and tells of no drift because of it", async () => {
+    const wanted = { bucket: name, worthless: ["leader"] };
+    const { inputs } = await made("KeyValue", wanted);
+    const bucket = await connection.jetstream().views.kv(name, { bindOnly: true });
+    await bucket.put("leader", "somebody");
+    await bucket.put("key", "value");
+    await assert.rejects(provider.delete("KeyValue", name, inputs), /bucket S\d+ has 1 messages/);
+    const read = await provider.read("KeyValue", name, inputs);
+    assert.deepEqual(read.inputs, inputs);
+    await connection
+      .jetstreamManager()
+      .then((manager) => manager.streams.purge(`KV_${name}`, { filter: `$KV.${name}.key` }));
+    await provider.delete("KeyValue", name, inputs);
+    assert.deepEqual((await provider.read("KeyValue", name)).id, "");
+  });
+
   it("tells of every mistake by the property's name", async () => {
     const { failures } = await provider.check(
       "Stream",
