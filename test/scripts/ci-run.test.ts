@@ -32,10 +32,11 @@ const chaos = suite("run test:chaos", { passed: 1, failed: 0, skipped: 0 });
 const kubernetes = suite("run test:kubernetes", { passed: 1, failed: 0, skipped: 0 });
 const openSandbox = suite("run test:opensandbox", { passed: 1, failed: 0, skipped: 0 });
 const pulumi = suite("run test:pulumi", { passed: 1, failed: 0, skipped: 0 });
-const late = `${kubernetes}\n${openSandbox}\n${pulumi}`;
+const images = suite("run test:images", { passed: 1, failed: 0, skipped: 0 });
+const late = `${kubernetes}\n${openSandbox}\n${pulumi}\n${images}`;
 const others = `${simulation}\n${endToEnd}\n${chaos}\n${late}`;
 
-const besides = "run peers -- kubernetes opensandbox pulumi";
+const besides = "run peers -- kubernetes opensandbox pulumi images";
 
 describe(".ci/run", () => {
   const tools = useFakeTools();
@@ -65,12 +66,15 @@ describe(".ci/run", () => {
 
   it("adds up the tests of all suites in its last line", async () => {
     const { lastLine, exitCode } = await run([unit, others]);
-    assert.equal(lastLine, "9 passed, 0 failed");
+    assert.equal(lastLine, "10 passed, 0 failed");
     assert.equal(exitCode, 0);
     const all = [
       "ci",
       "run check",
       "run lint",
+      "run lint:shell",
+      "run peers -- actionlint",
+      "run lint:workflows",
       "run gen",
       "run peers",
       "test",
@@ -83,6 +87,8 @@ describe(".ci/run", () => {
       "run test:opensandbox",
       "run peers -- pulumi",
       "run test:pulumi",
+      "run peers -- images",
+      "run test:images",
     ];
     const calls = await tools.calls();
     assert.deepEqual(
@@ -100,7 +106,7 @@ describe(".ci/run", () => {
       unit,
       others,
     ]);
-    assert.equal(lastLine, "9 passed, 0 failed");
+    assert.equal(lastLine, "10 passed, 0 failed");
   });
 
   it("runs no suite whose peers cannot be had, and goes on", async () => {
@@ -111,7 +117,7 @@ describe(".ci/run", () => {
     ]);
     assert.match(output, /^failed: peers of the OpenSandbox tests$/m);
     assert.doesNotMatch(output, /^== OpenSandbox tests$/m);
-    assert.equal(lastLine, "8 passed, 1 failed");
+    assert.equal(lastLine, "9 passed, 1 failed");
     assert.equal(exitCode, 1);
   });
 
@@ -125,7 +131,7 @@ describe(".ci/run", () => {
       /^left out: Kubernetes tests: no time after \d+ s, their peers are not compiled yet$/m,
     );
     assert.doesNotMatch(output, /^== Kubernetes tests$/m);
-    assert.equal(lastLine, "8 passed, 0 failed, 1 skipped");
+    assert.equal(lastLine, "9 passed, 0 failed, 1 skipped");
     assert.equal(exitCode, 0);
   });
 
@@ -136,14 +142,14 @@ describe(".ci/run", () => {
       suite("test", { passed: 1, failed: 2, skipped: 0 }),
       others,
     ]);
-    assert.equal(lastLine, "7 passed, 3 failed");
+    assert.equal(lastLine, "8 passed, 3 failed");
     assert.equal(exitCode, 1);
     assert.match(output, /^failed: check\nfailed: unit tests: 2 tests$/m);
   });
 
   it("fails when a suite ran no test", async () => {
     const { output, lastLine, exitCode } = await run([unit, simulation, chaos, late]);
-    assert.equal(lastLine, "8 passed, 1 failed");
+    assert.equal(lastLine, "9 passed, 1 failed");
     assert.equal(exitCode, 1);
     assert.match(output, /^failed: end-to-end tests: no test ran$/m);
   });
@@ -151,16 +157,16 @@ describe(".ci/run", () => {
   it("fails when a suite fails though all its tests passed", async () => {
     const crash =
       '[ "$*" = test ] && { echo \'{"passed":3,"failed":0,"skipped":0}\' >> "$TEST_COUNTS"; exit 7; }';
-    assert.equal((await run([crash, others])).lastLine, "9 passed, 1 failed");
+    assert.equal((await run([crash, others])).lastLine, "10 passed, 1 failed");
   });
 
   it("tells skipped tests, which fail under CI=true", async () => {
     const npm = [suite("test", { passed: 3, failed: 0, skipped: 2 }), others];
     const here = await run(npm);
-    assert.equal(here.lastLine, "9 passed, 0 failed, 2 skipped");
+    assert.equal(here.lastLine, "10 passed, 0 failed, 2 skipped");
     assert.equal(here.exitCode, 0);
     const there = await run(npm, { CI: "true" });
-    assert.equal(there.lastLine, "9 passed, 2 failed");
+    assert.equal(there.lastLine, "10 passed, 2 failed");
     assert.equal(there.exitCode, 1);
   });
 
@@ -193,7 +199,7 @@ describe(".ci/run", () => {
           'failed: unit tests: fails.test.cjs: a part "after all" hook: tidy up for "is long": nothing to tidy',
           "",
           "total",
-          "7 passed, 4 failed",
+          "8 passed, 4 failed",
           "",
         ],
       );
