@@ -87,7 +87,7 @@ export async function untilSuccess(
   return job;
 }
 
-/** Runs one job until nothing is left of it. Nothing else may be fetched meanwhile. */
+/** Runs one job until nothing is left of it. No other job for a Pod may be fetched meanwhile. */
 export async function timeJob(
   bench: PodsBench,
   controller: BenchController,
@@ -99,7 +99,8 @@ export async function timeJob(
   const isNew = (line: ControllerLine) => controller.lines.indexOf(line) >= linesBefore;
   const dispatched = systemClock.now();
   const run = await dispatch(bench, repository, "single");
-  const storedLine = await controller.line((line) => line.msg === "task stored" && isNew(line), jobMs);
+  const isStored = (line: ControllerLine) => line.msg === "task stored" && line["backend"] === "pod";
+  const storedLine = await controller.line((line) => isStored(line) && isNew(line), jobMs);
   const { assignment } = storedLine;
   const isOf = (line: LogLine) => line["assignment"] === assignment;
   const created = await controller.line((line) => line["event"] === "executor_created" && isOf(line), jobMs);
