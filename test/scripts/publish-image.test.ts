@@ -302,7 +302,7 @@ describe("publish-image", () => {
       // Not even what outlives its own parent: each of them holds the pipe.
       await on("push", `trap '' TERM INT HUP; touch ${at("begun")}; sleep 1000 & sleep 1000`);
       const { child, end } = start();
-      await eventually("it pushes", async () => (await readdir(folder)).includes("begun"), 20_000, 20);
+      await eventually("it pushes", async () => (await readdir(folder)).includes("begun"), 50_000, 20);
       const begun = performance.now();
       child.kill(signal);
       const ended = await end;

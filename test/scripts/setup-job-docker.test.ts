@@ -187,11 +187,11 @@ describe("setup-job-docker", () => {
   it("B-92 starts one dockerd where it is called twice at once", async () => {
     await on("mkfs", `touch ${at("begun")}; while [ ! -e ${at("go")} ]; do sleep 0.02; done`);
     const first = start();
-    await eventually("the first one works", () => exists("begun"), 20_000, 20);
+    await eventually("the first one works", () => exists("begun"), 50_000, 20);
     const second = start();
     let said = "";
     second.child.stderr.setEncoding("utf8").on("data", (chunk: string) => void (said += chunk));
-    await eventually("the second one waits", () => said.includes("waiting for another"), 20_000, 20);
+    await eventually("the second one waits", () => said.includes("waiting for another"), 50_000, 20);
     await writeFile(at("go"), "");
     assert.deepEqual([(await first.end).code, (await second.end).code], [0, 0]);
     assert.match(said, /Docker is ready now, nothing to do\n$/);
@@ -331,7 +331,7 @@ describe("setup-job-docker", () => {
       it(`B-92 obeys ${signal} within a second while ${when}, and leaves nothing`, async () => {
         await on(name, `trap '' TERM INT; touch ${at("begun")}; sleep 1000`);
         const { child, end } = start();
-        await eventually("it has begun", () => exists("begun"), 20_000, 20);
+        await eventually("it has begun", () => exists("begun"), 50_000, 20);
         const begun = performance.now();
         child.kill(signal);
         await once(child, "exit");
