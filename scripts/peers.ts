@@ -33,7 +33,7 @@ that npm run test:kubernetes needs, "${sandboxes}" what npm run test:opensandbox
 npm run test:pulumi needs besides a cluster's programs: the CLI and the provider of Kubernetes. Each is looked for in
 this order: environment variable, PATH (only the pinned version), cache, build with Go (opensandbox-server: install with
 pip). On two cores the first build of the five takes about twenty minutes, that of "${cluster}" forty more, that of
-"${engine}" twenty.
+"${engine}" about ten.
 
 Environment:
 ${variables.join("\n")}

@@ -108,8 +108,8 @@ export async function startLoneApiServer(
   await establishDefinitions(api, definitions, signal);
   if (options.controllers !== undefined) {
     const { peer, names } = options.controllers;
-    const flags = controllerFlags(kubeconfig, certificates, names);
-    await start(peer, flags, () => Promise.resolve(true));
+    const asked = controllerFlags(kubeconfig, certificates, names);
+    await start(peer, asked, () => Promise.resolve(true));
   }
 
   const all = stack.move();
