@@ -23,7 +23,7 @@ two cores.
 A group is what one suite needs besides the five:
   kubernetes     npm run test:kubernetes: a cluster of one node; half an hour
   opensandbox    npm run test:opensandbox: an OpenSandbox server, and an API server for it to work on
-  pulumi         npm run test:pulumi: Pulumi's CLI and its provider of Kubernetes; a quarter of an hour
+  pulumi         npm run test:pulumi: Pulumi's CLI and its provider of Kubernetes; ten minutes
   images         npm run test:images: BuildKit, a registry, a Docker engine; a quarter of an hour
 
 Environment:
