@@ -13,7 +13,10 @@ export const secretFiles = {
   capabilityKeys: "capability-keys",
   openSandboxApiKey: "opensandbox-api-key",
   natsCa: "nats-ca.pem",
+  openSandboxCa: "opensandbox-ca.pem",
 } as const;
+
+const file = (name: keyof typeof secretFiles) => `${folders.secrets}/${secretFiles[name]}`;
 
 /**
  * The controller's configuration, secrets and images apart: exactly what was provisioned. Numbers and lists are as the
@@ -21,7 +24,6 @@ export const secretFiles = {
  */
 export function controllerEnvironment(settings: Settings, names: Names): Environment {
   const { gitea, nats, spire, components, controller } = settings;
-  const file = (name: keyof typeof secretFiles) => `${folders.secrets}/${secretFiles[name]}`;
   return {
     NODE_ENV: "production",
     LOG_LEVEL: controller.logLevel,
@@ -80,7 +82,8 @@ function vmEnvironment({ vm, spire }: Settings, names: Names): Environment {
     VM_TIMEOUT_SECONDS: String(vm.timeoutSeconds),
     VM_IDENTITY: vm.identity,
     OPENSANDBOX_API: vm.api,
-    OPENSANDBOX_API_KEY_FILE: `${folders.secrets}/${secretFiles.openSandboxApiKey}`,
+    OPENSANDBOX_API_KEY_FILE: file("openSandboxApiKey"),
+    ...(vm.ca === undefined ? {} : { OPENSANDBOX_CA_FILE: file("openSandboxCa") }),
     OPENSANDBOX_POOL: names.pool.name,
     ...(guest ? { SPIRE_SERVER_API: spire.serverApi ?? "", SPIRE_CLASS: spire.className } : {}),
   };

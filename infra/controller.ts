@@ -92,9 +92,13 @@ export class Controller extends ComponentResource {
   }
 }
 
-function fileContents({ nats }: Settings, secrets: ControllerArgs["secrets"]) {
+function fileContents({ nats, vm }: Settings, secrets: ControllerArgs["secrets"]) {
   const contents = secretNames.map((name) => [secretFiles[name], secrets[name]] as const);
-  const given = [...contents, [secretFiles.natsCa, nats.ca] as const];
+  const given = [
+    ...contents,
+    [secretFiles.natsCa, nats.ca] as const,
+    [secretFiles.openSandboxCa, vm?.ca] as const,
+  ];
   return Object.fromEntries(
     given.flatMap(([file, content]) => (content === undefined ? [] : [[file, content] as const])),
   );

@@ -65,6 +65,8 @@ function contradictions(settings: Settings): readonly string[] {
     mistakes.push("spire.agentId: it is not below spire.trustDomain");
   if (vm?.identity === "guest-agent" && spire.serverApi === undefined)
     mistakes.push("spire.serverApi: it is required with vm.identity guest-agent");
+  if (vm?.ca !== undefined && !vm.api.startsWith("https:"))
+    mistakes.push("vm.ca: it does nothing without https in vm.api");
   if (images.source === "published")
     for (const name of ["controller", "runner"] as const)
       if (images[name].digest === undefined)

@@ -47,6 +47,14 @@ export const repository = z
     "it is no repository, without host, tag and digest",
   );
 
+/** As a cluster pulls it, with a tag or a digest. */
+export const image = z
+  .string()
+  .regex(
+    /^[a-z0-9][a-z0-9._:/-]*[a-z0-9](:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}|@sha256:[0-9a-f]{64})$/,
+    "it is no image with a tag or a digest, as in registry.example.org/task-executor:v1",
+  );
+
 export const labels = z.record(z.string().min(1), z.string()).default({});
 
 /** Of `key`, `operator`, `value` and `effect`, as Kubernetes has them. */

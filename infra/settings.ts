@@ -80,7 +80,11 @@ const vm = z.strictObject({
     .default("template")
     .describe("how a VM comes to its identity"),
   api: field.httpUrl.describe("the OpenSandbox server; its key is `openSandboxApiKey`"),
+  ca: z.string().min(1).optional().describe("trust this authority only for that server, which is then https"),
   poolNamespace: field.objectName.describe("where that server keeps its pools"),
+  taskExecutor: field.image.describe(
+    "OpenSandbox's image of its task-executor, which waits in a VM for its job",
+  ),
   pool: pool.prefault({}),
 });
 

@@ -11,9 +11,16 @@ export type VmPoolArgs = {
   readonly image: Input<string>;
 };
 
+/** Where OpenSandbox's controller brings a job's environment to. */
+const taskExecutorPort = 5758;
+const volume = { name: "task-executor", mountPath: "/opt/task-executor" } as const;
+
 /**
  * The pool of microVMs. Its name and namespace are fixed for good and it is always protected: to delete or to replace it
  * ends all of its VMs, with the jobs in them, and leaves their sandboxes behind.
+ *
+ * What a VM runs until it has a job is OpenSandbox's task-executor, out of OpenSandbox's own image; the executor's image has
+ * the rest (runner-image/README.md). Its execd, which runs commands for whoever reaches it, is not there.
  */
 export class VmPool extends ComponentResource {
   constructor(name: string, args: VmPoolArgs, options?: ComponentResourceOptions) {
@@ -45,7 +52,28 @@ export class VmPool extends ComponentResource {
               terminationGracePeriodSeconds: 10,
               nodeSelector,
               tolerations,
-              containers: [{ name: "executor", image, resources, securityContext: { privileged: true } }],
+              initContainers: [
+                {
+                  name: volume.name,
+                  image: vm.taskExecutor,
+                  command: ["/bin/sh", "-c", `cp /workspace/server ${volume.mountPath}/task-executor`],
+                  volumeMounts: [volume],
+                },
+              ],
+              containers: [
+                {
+                  name: "executor",
+                  image,
+                  command: ["/usr/bin/tini", "--", `${volume.mountPath}/task-executor`],
+                  args: [`-listen-addr=0.0.0.0:${taskExecutorPort}`],
+                  resources,
+                  securityContext: { privileged: true },
+                  volumeMounts: [volume],
+                  // A VM that is ready is given to a job at once.
+                  readinessProbe: { tcpSocket: { port: taskExecutorPort }, periodSeconds: 2 },
+                },
+              ],
+              volumes: [{ name: volume.name, emptyDir: {} }],
             },
           },
         },

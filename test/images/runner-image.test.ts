@@ -115,6 +115,8 @@ describe("the executor's image", () => {
     await has("command -v gitea-dynamic-runner", "/usr/local/bin/gitea-dynamic-runner");
     await has("command -v gitea-opensandbox-runner", "/usr/local/bin/gitea-opensandbox-runner");
     await has("gitea-job-started --help", "Usage: gitea-job-started");
+    const task = "/opt/opensandbox/bootstrap.sh gitea-opensandbox-runner --help";
+    await has(task, "Usage: gitea-opensandbox-runner");
     await has("command -v setup-job-docker", "/usr/local/bin/setup-job-docker");
     for (const name of ["gitea-job-started", "setup-job-docker"])
       assert.deepEqual(await about(`usr/local/libexec/${name}`), { mode: "755", uid: 0, gid: 0 });

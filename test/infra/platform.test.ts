@@ -93,6 +93,11 @@ describe("platform", () => {
     assert.equal(template["runtimeClassName"], "kata-clh-runtime-rs");
     assert.equal(template["restartPolicy"], "Never");
     assert.equal(template["automountServiceAccountToken"], false);
+    const [container] = template["containers"] as readonly Json[];
+    const [installer] = template["initContainers"] as readonly Json[];
+    assert.deepEqual(container?.["command"], ["/usr/bin/tini", "--", "/opt/task-executor/task-executor"]);
+    assert.deepEqual(container?.["volumeMounts"], installer?.["volumeMounts"]);
+    assert.equal(installer?.["image"], "registry.example.org/opensandbox/task-executor:v0.1.0");
     assert.equal(at(pool, "spec.recycleStrategy.type"), "Delete");
     assert.equal(at(pool, "spec.scaleStrategy.maxUnavailable"), "100%");
   });
@@ -171,6 +176,19 @@ describe("platform", () => {
         at(one(stack, "kubernetes:spire.spiffe.io/v1alpha1:ClusterSPIFFEID"), "spec.spiffeIDTemplate"),
       );
     }
+  });
+
+  it("gives the controller the authority of an OpenSandbox server that has one of its own", async () => {
+    const vm = {
+      ...(stackSettings()["vm"] as object),
+      api: "https://opensandbox.example.org",
+      ca: "a certificate",
+    };
+    const stack = await registeredBy(stackSettings({ vm }), marked);
+    const data = one(stack, "kubernetes:core/v1:ConfigMap")["data"] as Record<string, string>;
+    assert.equal(data["OPENSANDBOX_CA_FILE"], "/etc/runner/secrets/opensandbox-ca.pem");
+    const files = stack.flatMap(({ type, inputs }) => (type === "kubernetes:core/v1:Secret" ? [inputs] : []));
+    assert.match(JSON.stringify(files), /opensandbox-ca\.pem/);
   });
 
   it("B-106 lets prod and dev live side by side: no object of one is one of the other", () => {

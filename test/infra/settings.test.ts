@@ -93,6 +93,16 @@ describe("a stack's configuration", () => {
       "spire.serverApi: it is required with vm.identity guest-agent",
     ],
     [
+      "an authority for a server that is asked without TLS",
+      within("vm", { ca: "a certificate" }),
+      "vm.ca: it does nothing without https in vm.api",
+    ],
+    [
+      "a task-executor that nobody can name",
+      within("vm", { taskExecutor: "task-executor" }),
+      "vm.taskExecutor: it is no image with a tag or a digest, as in registry.example.org/task-executor:v1",
+    ],
+    [
       "exceptions to policies that are not there",
       { network: { policies: false, allowed: [{ cidr: "10.0.0.1/32", ports: [443] }] } },
       "network.allowed: it does nothing without network.policies",

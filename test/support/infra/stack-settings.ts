@@ -10,7 +10,11 @@ export function stackSettings(overrides: Readonly<Record<string, unknown>> = {})
       trustDomain: "example.org",
       agentId: "spiffe://example.org/spire/agent/k8s_psat/{cluster}/{nodeUid}",
     },
-    vm: { api: "http://opensandbox.opensandbox.svc:8080", poolNamespace: "opensandbox" },
+    vm: {
+      api: "http://opensandbox.opensandbox.svc:8080",
+      poolNamespace: "opensandbox",
+      taskExecutor: "registry.example.org/opensandbox/task-executor:v0.1.0",
+    },
     images: {
       source: "published",
       pullRegistry: "registry.example.org",
