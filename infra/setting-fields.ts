@@ -55,6 +55,12 @@ export const image = z
     "it is no image with a tag or a digest, as in registry.example.org/task-executor:v1",
   );
 
+/** Of a VM, besides what we say: a used VM that starts anew would be given to another job. */
+export const podSpec = z
+  .record(z.string(), z.unknown())
+  .refine((spec) => !("restartPolicy" in spec), "restartPolicy has to be Never")
+  .default({});
+
 export const labels = z.record(z.string().min(1), z.string()).default({});
 
 /** Of `key`, `operator`, `value` and `effect`, as Kubernetes has them. */

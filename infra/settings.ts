@@ -68,6 +68,9 @@ const pool = z.strictObject({
   nodeSelector: field.labels.describe("where VMs run"),
   tolerations: field.tolerations.describe("as for Pods"),
   resources: field.resources.describe("of each VM"),
+  template: field.podSpec.describe(
+    "merged into the Pod's spec of each VM: with identity `template`, the agent that the VM is to have",
+  ),
 });
 
 const vm = z.strictObject({

@@ -1,6 +1,7 @@
 import type { Provider } from "@pulumi/kubernetes";
 import { CustomResource } from "@pulumi/kubernetes/apiextensions/index.js";
 import { ComponentResource, type ComponentResourceOptions, type Input } from "@pulumi/pulumi";
+import { mergeTemplate } from "./merge-template.ts";
 import type { Settings } from "./settings.ts";
 
 export type VmPoolArgs = {
@@ -26,7 +27,7 @@ export class VmPool extends ComponentResource {
   constructor(name: string, args: VmPoolArgs, options?: ComponentResourceOptions) {
     super("gitea-dynamic-runner:index:VmPool", name, {}, options);
     const { pool, provider, vm, image } = args;
-    const { warm, runtimeClass, nodeSelector, tolerations, resources } = vm.pool;
+    const { warm, template, runtimeClass, nodeSelector, tolerations, resources } = vm.pool;
     new CustomResource(
       "pool",
       {
@@ -44,37 +45,40 @@ export class VmPool extends ComponentResource {
           scaleStrategy: { maxUnavailable: "100%" },
           recycleStrategy: { type: "Delete" },
           template: {
-            spec: {
-              runtimeClassName: runtimeClass,
-              restartPolicy: "Never",
-              automountServiceAccountToken: false,
-              enableServiceLinks: false,
-              terminationGracePeriodSeconds: 10,
-              nodeSelector,
-              tolerations,
-              initContainers: [
-                {
-                  name: volume.name,
-                  image: vm.taskExecutor,
-                  command: ["/bin/sh", "-c", `cp /workspace/server ${volume.mountPath}/task-executor`],
-                  volumeMounts: [volume],
-                },
-              ],
-              containers: [
-                {
-                  name: "executor",
-                  image,
-                  command: ["/usr/bin/tini", "--", `${volume.mountPath}/task-executor`],
-                  args: [`-listen-addr=0.0.0.0:${taskExecutorPort}`],
-                  resources,
-                  securityContext: { privileged: true },
-                  volumeMounts: [volume],
-                  // A VM that is ready is given to a job at once.
-                  readinessProbe: { tcpSocket: { port: taskExecutorPort }, periodSeconds: 2 },
-                },
-              ],
-              volumes: [{ name: volume.name, emptyDir: {} }],
-            },
+            spec: mergeTemplate(
+              {
+                runtimeClassName: runtimeClass,
+                restartPolicy: "Never",
+                automountServiceAccountToken: false,
+                enableServiceLinks: false,
+                terminationGracePeriodSeconds: 10,
+                nodeSelector,
+                tolerations,
+                initContainers: [
+                  {
+                    name: volume.name,
+                    image: vm.taskExecutor,
+                    command: ["/bin/sh", "-c", `cp /workspace/server ${volume.mountPath}/task-executor`],
+                    volumeMounts: [volume],
+                  },
+                ],
+                containers: [
+                  {
+                    name: "executor",
+                    image,
+                    command: ["/usr/bin/tini", "--", `${volume.mountPath}/task-executor`],
+                    args: [`-listen-addr=0.0.0.0:${taskExecutorPort}`],
+                    resources,
+                    securityContext: { privileged: true },
+                    volumeMounts: [volume],
+                    // A VM that is ready is given to a job at once.
+                    readinessProbe: { tcpSocket: { port: taskExecutorPort }, periodSeconds: 2 },
+                  },
+                ],
+                volumes: [{ name: volume.name, emptyDir: {} }],
+              },
+              template,
+            ),
           },
         },
       },

@@ -102,6 +102,19 @@ describe("platform", () => {
     assert.equal(at(pool, "spec.scaleStrategy.maxUnavailable"), "100%");
   });
 
+  it("B-102 has in each VM what the stack wants there besides, as an agent", async () => {
+    const agent = { name: "agent", image: "registry.example.org/spire-agent:1.13.3" };
+    const pool = { template: { containers: [agent], shareProcessNamespace: true } };
+    const stack = await registeredBy(
+      stackSettings({ vm: { ...(stackSettings()["vm"] as object), pool } }),
+      marked,
+    );
+    const spec = at(one(stack, "kubernetes:sandbox.opensandbox.io/v1alpha1:Pool"), "spec.template.spec");
+    const { containers, shareProcessNamespace, restartPolicy } = spec as Json;
+    assert.deepEqual((containers as readonly Json[]).at(-1), agent);
+    assert.deepEqual([shareProcessNamespace, restartPolicy], [true, "Never"]);
+  });
+
   for (const [withPods, withEntries] of [
     [true, true],
     [false, true],

@@ -103,6 +103,11 @@ describe("a stack's configuration", () => {
       "vm.taskExecutor: it is no image with a tag or a digest, as in registry.example.org/task-executor:v1",
     ],
     [
+      "VMs that start anew",
+      within("vm", { pool: { template: { restartPolicy: "Always" } } }),
+      "vm.pool.template: restartPolicy has to be Never",
+    ],
+    [
       "exceptions to policies that are not there",
       { network: { policies: false, allowed: [{ cidr: "10.0.0.1/32", ports: [443] }] } },
       "network.allowed: it does nothing without network.policies",
