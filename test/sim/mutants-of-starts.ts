@@ -95,7 +95,7 @@ export const mutantsOfStarts: readonly Mutant[] = [
     edits: [
       {
         file: "controller/worker/keep-alive.ts",
-        from: `      if (at <= now) start(record, signal);`,
+        from: `      start(record, signal);`,
         to: ``,
       },
     ],

@@ -11,17 +11,22 @@ export type Patch = {
 
 const root = new URL("../../", import.meta.url);
 
+/** The file as it would be. Throws as `patchSource` does. */
+export function patchedSource({ file, from, to }: Patch): string {
+  const source = readFileSync(new URL(file, root), "utf8");
+  const times = source.split(from).length - 1;
+  if (times !== 1) throw new Error(`${file} has ${JSON.stringify(from)} ${times} times, not once`);
+  return source.replace(from, () => to);
+}
+
 /**
  * Changes a source file on its way into this process, so that a test can break the product without a switch in it.
  * To be called before the file is imported, by a program that is preloaded (`node --import`). Throws if the text does
  * not stand there exactly once: the code has moved on, and the test would test nothing.
  */
-export function patchSource({ file, from, to }: Patch): void {
-  const target = new URL(file, root);
-  const source = readFileSync(target, "utf8");
-  const times = source.split(from).length - 1;
-  if (times !== 1) throw new Error(`${file} has ${JSON.stringify(from)} ${times} times, not once`);
-  const patched = source.replace(from, () => to);
+export function patchSource(patch: Patch): void {
+  const target = new URL(patch.file, root);
+  const patched = patchedSource(patch);
   registerHooks({
     load: (url, context, nextLoad) =>
       url === target.href
