@@ -15,7 +15,7 @@ export function uidsOf(kind: BackendKind): readonly number[] {
   return Array.from({ length: half }, (_, index) => first + index);
 }
 
-/** A uid that is not taken, any of them, so that two controllers on one machine hardly meet; undefined if none is left. */
+/** A uid that is not taken, any of them, so that two controllers on one machine seldom want the same; undefined if none is left. */
 export function chooseUid(
   uids: readonly number[],
   taken: ReadonlySet<number>,

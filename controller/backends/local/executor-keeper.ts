@@ -12,6 +12,7 @@ import { executorState } from "./executor-state.ts";
 import type { ExecutorStore } from "./executor-store.ts";
 import type { ProcessTable } from "./process-table.ts";
 import type { Registration } from "./registration.ts";
+import type { UidClaims } from "./uid-claims.ts";
 
 /** Why we end an executor; `cause` is its name where it is the backend's own doing. */
 export type EndReason = { readonly reason: string; readonly cause?: FailureReason };
@@ -46,12 +47,13 @@ export function createExecutorKeeper(parts: {
   readonly store: ExecutorStore;
   readonly table: ProcessTable;
   readonly registration: Registration;
+  readonly uidClaims: UidClaims;
   readonly clock: Clock;
   readonly log: Logger;
   /** An executor has ended. */
   readonly changed: (name: string) => void;
 }): ExecutorKeeper {
-  const { kind, owner, graceMs, store, table, registration, clock, log, changed } = parts;
+  const { kind, owner, graceMs, store, table, registration, uidClaims, clock, log, changed } = parts;
   const queue = createKeyedQueue();
   const children = new Map<string, Child>();
   /** It has ended, and Node is about to tell how: only for a moment. */
@@ -114,6 +116,7 @@ export function createExecutorKeeper(parts: {
       const uid = stored.kind === "stored" ? stored.file.uid : null;
       await registration.remove({ name, uid }, signal);
       await store.remove(name);
+      if (uid !== null) await uidClaims.release(uid, store.paths(name).folder);
       children.delete(name);
     },
     adopt: (name) => {

@@ -11,6 +11,7 @@ import type { LocalBackendOptions } from "./local-options.ts";
 import type { ProcessTable } from "./process-table.ts";
 import type { Registration } from "./registration.ts";
 import { startProcess } from "./start-process.ts";
+import type { UidClaims } from "./uid-claims.ts";
 
 export type Launch = {
   readonly name: string;
@@ -20,6 +21,7 @@ export type Launch = {
   readonly store: ExecutorStore;
   readonly table: ProcessTable;
   readonly registration: Registration;
+  readonly uidClaims: UidClaims;
   readonly onExit: (how: string) => void;
 };
 
@@ -31,11 +33,11 @@ export async function launchExecutor(launch: Launch, signal: AbortSignal): Promi
   const { name, request, options, store, table, registration } = launch;
   const { metadata, environment, deadlineAt } = request;
   const paths = store.paths(name);
-  const uid = launch.ownUids ? await freeUid(launch, await registration.reservedUids(signal)) : null;
+  await makeFolder(paths.folder, 0o755);
+  const reserved = await registration.reservedUids(signal);
+  const uid = launch.ownUids ? await takeUid(launch, paths.folder, reserved) : null;
   const createdAt = options.clock.now();
   const file = newExecutorFile(metadata, { createdAt, deadlineAt, uid });
-
-  await makeFolder(paths.folder, 0o755);
   await store.write(name, file);
   for (const folder of [paths.home, temporaryFolder(paths.home)]) {
     await makeFolder(folder, 0o700);
@@ -74,18 +76,23 @@ async function started<T>(start: () => Promise<T>): Promise<T> {
   }
 }
 
-async function freeUid(
-  { options: { kind, random }, store, table }: Launch,
+async function takeUid(
+  { options: { kind, random }, store, table, uidClaims }: Launch,
+  folder: string,
   reserved: ReadonlySet<number>,
 ): Promise<number> {
-  const taken = new Set([...reserved, ...(await assignedIds())]);
+  const taken = new Set([...reserved, ...(await assignedIds()), ...(await uidClaims.taken())]);
   for (const { uids } of table.living()) for (const uid of uids) taken.add(uid);
   // Also of those that have ended: their files are still there.
   for (const name of await store.names()) {
     const stored = await store.read(name);
     if (stored.kind === "stored" && stored.file.uid !== null) taken.add(stored.file.uid);
   }
-  const uid = chooseUid(uidsOf(kind), taken, random);
-  if (uid === undefined) throw new BackendError("retryable", "all uids for executors are taken");
-  return uid;
+  for (;;) {
+    const uid = chooseUid(uidsOf(kind), taken, random);
+    if (uid === undefined) throw new BackendError("retryable", "all uids for executors are taken");
+    if (await uidClaims.take(uid, folder)) return uid;
+    // Another controller was faster.
+    taken.add(uid);
+  }
 }

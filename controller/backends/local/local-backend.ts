@@ -20,6 +20,7 @@ import { openRegistration } from "./local-identity.ts";
 import type { LocalBackendOptions } from "./local-options.ts";
 import { createProcessTable } from "./process-table.ts";
 import { sweepRegistrations } from "./sweep-registrations.ts";
+import { createUidClaims } from "./uid-claims.ts";
 import { watchExecutors } from "./watch-executors.ts";
 
 const bindMs = 10_000;
@@ -60,7 +61,9 @@ export async function createLocalBackend(options: LocalBackendOptions): Promise<
   const launches = createKeyedQueue();
   const wakeup = createWakeup();
   const graceMs = options.killGraceMs ?? defaultGraceMs;
-  const keeper = createExecutorKeeper({ ...options, graceMs, store, table, registration, changed });
+  const uidClaims = createUidClaims(clock);
+  const parts = { store, table, registration, uidClaims };
+  const keeper = createExecutorKeeper({ ...options, ...parts, graceMs, changed });
 
   const list: Backend["list"] = async (signal) => {
     signal.throwIfAborted();
@@ -79,10 +82,7 @@ export async function createLocalBackend(options: LocalBackendOptions): Promise<
     };
     keeper.adopt(name);
     try {
-      return await launchExecutor(
-        { name, request, options, ownUids, store, table, registration, onExit },
-        signal,
-      );
+      return await launchExecutor({ name, request, options, ownUids, ...parts, onExit }, signal);
     } catch (error) {
       await discardUnlessStarted(name);
       throw error;

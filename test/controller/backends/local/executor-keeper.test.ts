@@ -8,6 +8,7 @@ import { createFakeClock } from "../../../fakes/fake-clock.ts";
 import { createRecordingLogger } from "../../../fakes/recording-logger.ts";
 import { anExecutorMetadata } from "../../../support/builders.ts";
 import { aFile, aProcess, createFakeProcessTable, executor, folder } from "./fake-processes.ts";
+import { createUidClaims } from "../../../../controller/backends/local/uid-claims.ts";
 
 const { signal } = new AbortController();
 
@@ -40,6 +41,7 @@ function keep(table = createFakeProcessTable(aProcess())) {
     store,
     table,
     registration,
+    uidClaims: createUidClaims(clock, ""),
     clock,
     log: createRecordingLogger(),
     changed: () => undefined,
