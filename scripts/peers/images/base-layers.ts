@@ -3,39 +3,24 @@ import { cp, mkdir, readFile, realpath, rm, stat, symlink } from "node:fs/promis
 import { dirname, join } from "node:path";
 import { z } from "zod";
 import { cachedLayer, type LayerOptions } from "../cluster/image/cached-layer.ts";
+import { debianFromArchive, type DebianRecipe } from "../cluster/image/debian-archive.ts";
 import type { Layer } from "../cluster/image/layer.ts";
 import { writeTar } from "../cluster/image/tar.ts";
-import { debianProgram, systemEnvironment } from "../cluster/obstacle.ts";
 import { onPath } from "../find-peer.ts";
-import { runCommand } from "../run-command.ts";
 
-const suite = "trixie";
-const unread = ["man", "doc", "info", "locale"].map((name) => `--dpkgopt=path-exclude=/usr/share/${name}/*`);
-const afterwards = [
-  `rm -rf "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/*.bin "$1"/var/log/apt "$1"/var/log/*.log`,
-];
-const recipe = [
-  "--variant=minbase",
-  ...unread,
-  ...afterwards.map((command) => `--customize-hook=${command}`),
-];
-const deadline = 20 * 60_000;
+const recipe: DebianRecipe = {
+  name: "image-debian",
+  suite: "trixie",
+  afterwards: [
+    `rm -rf "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/*.bin "$1"/var/log/apt "$1"/var/log/*.log`,
+  ],
+  // A fixed time, so that the same archive is the same layer.
+  variables: { SOURCE_DATE_EPOCH: "0" },
+};
 
-/** Stands for `debian:trixie-slim`, where no registry can be asked: two minutes, once. */
+/** Stands for `debian:trixie-slim`, where no registry can be asked. */
 export async function debianBase(options: LayerOptions, signal: AbortSignal): Promise<Layer> {
-  const key = createHash("sha256")
-    .update(JSON.stringify([suite, recipe]))
-    .digest("hex")
-    .slice(0, 12);
-  const environment = systemEnvironment(options.environment);
-  const make = async (file: string, abort: AbortSignal) => {
-    const program = await debianProgram("mmdebstrap", environment);
-    const args = ["--quiet", ...recipe, suite, file];
-    // Where it works; others' temporary folders may be too small. A fixed time, so that the same archive is the same layer.
-    const inside = { ...environment, TMPDIR: dirname(file), SOURCE_DATE_EPOCH: "0" };
-    await runCommand({ program, args, environment: inside, deadline, folder: dirname(file) }, abort);
-  };
-  return await cachedLayer({ name: "image-debian", key, make }, options, signal);
+  return await debianFromArchive(recipe, options, signal);
 }
 
 const nodePackage = join(import.meta.dirname, `../../../node_modules/node-linux-${process.arch}`);
