@@ -4,9 +4,10 @@ import { after, afterEach, before, describe, it } from "mocha";
 import { ownerLabel } from "../../controller/assignment/executor-metadata.ts";
 import { systemClock } from "../../controller/platform/clock.ts";
 import { freePort } from "../../scripts/peers/free-port.ts";
-import { type Gate, gateIn } from "../support/chaos/gates.ts";
+import { gateIn } from "../support/chaos/gates.ts";
 import { eventually } from "../support/eventually.ts";
 import { type FreezableServer, startFreezableServer } from "../support/opensandbox/frozen-server.ts";
+import { gatedWorkflow } from "../support/opensandbox/gated-workflow.ts";
 import { useVmPlatform } from "../support/opensandbox/use-vm-platform.ts";
 import { untilNoVmLeft } from "../support/opensandbox/vm-leftovers.ts";
 import { createVmTenant } from "../support/opensandbox/vm-tenant.ts";
@@ -17,18 +18,6 @@ const overMs = 180_000;
 /** Longer than an executor may be absent from a list (30 s), and shorter than the server is deaf (70 s). */
 const stillMs = 45_000;
 const createSeconds = 15;
-
-const workflow = (begun: Gate, end: Gate) => `
-on: push
-jobs:
-  one:
-    runs-on: [self-hosted, vm]
-    steps:
-      - run: |
-          ${begun.open}
-          ${end.wait}
-          echo "still here"
-`;
 
 describe("jobs in VMs of an OpenSandbox server whose view of them stands still while it answers", function () {
   this.timeout(400_000);
@@ -68,7 +57,7 @@ describe("jobs in VMs of an OpenSandbox server whose view of them stands still w
     const [begun, end] = [gateIn(shared, "begun-1"), gateIn(shared, "end-1")];
     const leader = await real.start(environment);
     await frozen.freeze();
-    const run = await pushRun(platform.admin, "taken-over", workflow(begun, end));
+    const run = await pushRun(platform.admin, "taken-over", gatedWorkflow(begun, end));
     await begun.opened();
     leader.process.signal("SIGKILL");
     await leader.process.exited;
@@ -103,7 +92,7 @@ describe("jobs in VMs of an OpenSandbox server whose view of them stands still w
     const earlier = given();
     pool.holdPlaces(true);
     const [begun, end] = [gateIn(shared, "begun-2"), gateIn(shared, "end-2")];
-    const first = await pushRun(platform.admin, "not-seen", workflow(begun, end));
+    const first = await pushRun(platform.admin, "not-seen", gatedWorkflow(begun, end));
     await eventually(
       "a VM is asked for",
       async () => (await platform.lab.resources.list(signal)).length === 1,
@@ -131,7 +120,7 @@ describe("jobs in VMs of an OpenSandbox server whose view of them stands still w
     await eventually("its VM is gone", () => gone() === given());
     const [next, over] = [gateIn(shared, "begun-3"), gateIn(shared, "end-3")];
     await over.unlock();
-    const second = await pushRun(platform.admin, "waits", workflow(next, over));
+    const second = await pushRun(platform.admin, "waits", gatedWorkflow(next, over));
     const stored = () => controller.lines.filter(({ msg }) => msg === "task stored").length;
     await eventually("it is fetched", () => stored() === 2);
     assert.equal(given(), earlier + 2, "the slot is held as long as the server shows its VM");

@@ -5,6 +5,7 @@ import { systemClock } from "../../controller/platform/clock.ts";
 import { type Gate, gateIn } from "../support/chaos/gates.ts";
 import { eventually } from "../support/eventually.ts";
 import type { PoolController } from "../support/opensandbox/pool-controller.ts";
+import { gatedWorkflow } from "../support/opensandbox/gated-workflow.ts";
 import { useVmPlatform, type VmController } from "../support/opensandbox/use-vm-platform.ts";
 import { untilNoVmLeft } from "../support/opensandbox/vm-leftovers.ts";
 import { createVmTenant } from "../support/opensandbox/vm-tenant.ts";
@@ -14,18 +15,6 @@ const { signal } = new AbortController();
 const overMs = 120_000;
 /** Longer than the backend hands out what it has seen (30 s), and than an executor may be absent from it (30 s). */
 const stillMs = 45_000;
-
-const workflow = (begun: Gate, end: Gate) => `
-on: push
-jobs:
-  one:
-    runs-on: [self-hosted, vm]
-    steps:
-      - run: |
-          ${begun.open}
-          ${end.wait}
-          echo "still here"
-`;
 
 describe("an OpenSandbox server that stands still", function () {
   this.timeout(300_000);
@@ -43,7 +32,7 @@ describe("an OpenSandbox server that stands still", function () {
     await chmod(shared, 0o777);
     const begun = gateIn(shared, "begun");
     end = gateIn(shared, "end");
-    run = await pushRun(platform.admin, "still", workflow(begun, end));
+    run = await pushRun(platform.admin, "still", gatedWorkflow(begun, end));
     await begun.opened();
   });
 

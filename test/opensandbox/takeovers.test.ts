@@ -4,6 +4,7 @@ import { beforeEach, describe, it } from "mocha";
 import { freePort } from "../../scripts/peers/free-port.ts";
 import { type Gate, gateIn } from "../support/chaos/gates.ts";
 import type { PoolController } from "../support/opensandbox/pool-controller.ts";
+import { gatedWorkflow } from "../support/opensandbox/gated-workflow.ts";
 import { useVmPlatform, type VmController } from "../support/opensandbox/use-vm-platform.ts";
 import { untilNoVmLeft } from "../support/opensandbox/vm-leftovers.ts";
 import { createVmTenant } from "../support/opensandbox/vm-tenant.ts";
@@ -11,18 +12,6 @@ import { type PushedRun, pushRun } from "../support/push-run.ts";
 
 const { signal } = new AbortController();
 const overMs = 120_000;
-
-const workflow = (begun: Gate, end: Gate) => `
-on: push
-jobs:
-  one:
-    runs-on: [self-hosted, vm]
-    steps:
-      - run: |
-          ${begun.open}
-          ${end.wait}
-          echo "still here"
-`;
 
 describe("a takeover while the OpenSandbox server is away", function () {
   this.timeout(300_000);
@@ -42,7 +31,7 @@ describe("a takeover while the OpenSandbox server is away", function () {
     await chmod(shared, 0o777);
     const begun = gateIn(shared, "begun");
     end = gateIn(shared, "end");
-    run = await pushRun(platform.admin, "away", workflow(begun, end));
+    run = await pushRun(platform.admin, "away", gatedWorkflow(begun, end));
     await begun.opened();
   });
 
