@@ -108,6 +108,7 @@ describe("the job's page in a browser", () => {
     await icon("Second", "success");
     await icon("Third", "failure");
     await icon("Fourth", "skipped");
+    await icon("Complete job", "failure");
     const steps = await shownSteps(page);
     assert.deepEqual(
       steps.map(({ name, icon: status }) => [name.replace(/^Run /, ""), status]),
@@ -130,10 +131,7 @@ describe("the job's page in a browser", () => {
     assert.ok(sum <= whole + steps.length, `${JSON.stringify(took)} in ${whole} s`);
 
     await open("Third");
-    assert.ok(
-      (await lines("Third")).some((line) => line.includes("exit 3")),
-      "the script of the third step",
-    );
+    await section("Third").getByText("exit 3").first().waitFor({ state: "attached" });
     assert.deepEqual(await lines("Fourth"), []);
     const shownUnder = async (name: string) => (await lines(name)).filter((line) => line.endsWith(" gate"));
     assert.deepEqual(await shownUnder("Second"), ["before the gate", "behind the gate"]);

@@ -27,6 +27,12 @@ const stranger = `spiffe://${trustDomain}/ci/acme/other/publish`;
 const repository = "acme/controller";
 const commit = "0123456789abcdef0123456789abcdef01234567";
 
+/** Whether a program ends well. */
+async function succeeds(program: string, args: readonly string[]): Promise<boolean> {
+  const [code] = await once(spawn(program, args, { stdio: "ignore", timeout: 10_000 }), "exit");
+  return code === 0;
+}
+
 describe("publish-image, with a real registry, BuildKit and SPIRE", () => {
   const images = useImages();
   const stack = new AsyncDisposableStack();
@@ -50,6 +56,11 @@ describe("publish-image, with a real registry, BuildKit and SPIRE", () => {
       const entry = { id: path.basename(path.dirname(id)), spiffeId: parseSpiffeId(id), selectors };
       await createSpireEntries(asked).create({ ...entry, parentId: spire.parentId }, signal);
     }
+    // The agent hears of entries some seconds later.
+    const { binary: agent } = peers["spire-agent"];
+    const fetchJwt = ["api", "fetch", "jwt", "-audience", "zot", "-socketPath", spire.agentSocket];
+    for (const id of [publisher, stranger])
+      await eventually(`the agent gives ${id}`, () => succeeds(agent, [...fetchJwt, "-spiffeID", id]));
     const bundle = await runCommand(
       {
         program: asked.serverBinary,
