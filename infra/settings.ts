@@ -1,36 +1,45 @@
 import { z } from "zod";
+import * as kubernetes from "./pod-fields.ts";
+import { podSpec } from "./pool-template.ts";
 import * as field from "./setting-fields.ts";
+
+/** A job ends 5 min before Gitea would end it, and has to have 10 min to run: anything less and none is started. */
+const shortestEndless = 1200;
 
 const gitea = z.strictObject({
   url: field.httpUrl.describe("where Gitea is, as controller and executors reach it"),
   runnerUuid: z
     .uuid("it is no UUID, as Gitea gives it with the runner's token")
     .describe("the one registration, made once by an operator"),
-  endlessSeconds: z.int().positive().default(10_800).describe("Gitea's `ENDLESS_TASK_TIMEOUT`"),
+  endlessSeconds: z
+    .int("it is no whole number of seconds")
+    .min(shortestEndless, `it has to be ${shortestEndless} or more, or no job could run`)
+    .max(999_999_999, "it has to be 999999999 or less")
+    .default(10_800)
+    .describe("Gitea's `ENDLESS_TASK_TIMEOUT`"),
 });
 
 const nats = z.strictObject({
   url: field.natsUrl.describe("the NATS server, as the controller reaches it"),
   provisionUrl: field.natsUrl.optional().describe("the same as whoever runs Pulumi reaches it"),
   user: field.word.describe("its user, who needs the JetStream API; the password is `natsPassword`"),
-  ca: z
-    .string()
-    .startsWith("-----BEGIN CERTIFICATE-----", "it is no certificate in PEM")
-    .optional()
-    .describe("trust this authority only, and insist on TLS"),
-  replicas: z.int().min(1).max(5).default(1).describe("of streams and buckets, in a cluster of servers"),
+  ca: field.certificates.optional().describe("trust this authority only, and insist on TLS"),
+  replicas: z
+    .int("it is no whole number")
+    .min(1, "it has to be 1 or more")
+    .max(5, "it has to be 5 or less")
+    .default(1)
+    .describe("of streams and buckets, in a cluster of servers"),
   adopt: z.boolean().default(false).describe("take over streams that are there already"),
 });
 
 const spire = z.strictObject({
   trustDomain: field.trustDomain.describe("of all SPIFFE IDs"),
-  cluster: field.word.default("homelab").describe("the cluster's name towards SPIRE"),
-  className: field.word
+  cluster: field.pathSegment.default("homelab").describe("the cluster's name towards SPIRE"),
+  className: field.className
     .default("spire-mgmt-spire")
     .describe("of the spire-controller-manager that makes our entries"),
-  agentId: z
-    .string()
-    .startsWith("spiffe://", "it is no SPIFFE ID")
+  agentId: field.agentId
     .optional()
     .describe("the agents' SPIFFE ID, in it `{cluster}` and `{nodeUid}`; needed for Pods"),
   serverApi: field.hostAndPort
@@ -48,14 +57,11 @@ const pod = z.strictObject({
     .boolean()
     .default(false)
     .describe("let code from forks into Pods, where it is root on the node"),
-  nodeSelector: field.labels.describe("where executors run"),
-  tolerations: field.tolerations.describe("and what they put up with there"),
-  resources: field.resources.describe("their requests and limits"),
+  nodeSelector: kubernetes.labels.describe("where executors run"),
+  tolerations: kubernetes.tolerations.describe("and what they put up with there"),
+  resources: kubernetes.resources.describe("their requests and limits"),
   runtimeClass: field.objectName.optional().describe("of executors; the node's agent has to see into it"),
-  quota: z
-    .record(z.string(), z.string())
-    .optional()
-    .describe('of their namespace, as in `{"requests.memory":"64Gi"}`'),
+  quota: kubernetes.quota.optional().describe('of their namespace, as in `{"requests.memory":"64Gi"}`'),
   pullSecrets: z
     .array(field.objectName)
     .default([])
@@ -64,11 +70,15 @@ const pod = z.strictObject({
 
 const pool = z.strictObject({
   runtimeClass: field.objectName.default("kata-clh-runtime-rs").describe("that starts a Pod as a microVM"),
-  warm: z.int().min(0).default(1).describe("VMs that wait for a job"),
-  nodeSelector: field.labels.describe("where VMs run"),
-  tolerations: field.tolerations.describe("as for Pods"),
-  resources: field.resources.describe("of each VM"),
-  template: field.podSpec.describe(
+  warm: z
+    .int("it is no whole number")
+    .min(0, "it has to be 0 or more")
+    .default(1)
+    .describe("VMs that wait for a job"),
+  nodeSelector: kubernetes.labels.describe("where VMs run"),
+  tolerations: kubernetes.tolerations.describe("as for Pods"),
+  resources: kubernetes.resources.describe("of each VM"),
+  template: podSpec.describe(
     "merged into the Pod's spec of each VM: with identity `template`, the agent that the VM is to have",
   ),
 });
@@ -83,8 +93,13 @@ const vm = z.strictObject({
     .default("template")
     .describe("how a VM comes to its identity"),
   api: field.httpUrl.describe("the OpenSandbox server; its key is `openSandboxApiKey`"),
-  ca: z.string().min(1).optional().describe("trust this authority only for that server, which is then https"),
+  ca: field.certificates
+    .optional()
+    .describe("trust this authority only for that server, which is then https"),
   poolNamespace: field.objectName.describe("where that server keeps its pools"),
+  controllerNamespace: field.objectName
+    .optional()
+    .describe("where OpenSandbox's controller runs, which alone may call into a VM; anybody unless given"),
   taskExecutor: field.image.describe(
     "OpenSandbox's image of its task-executor, which waits in a VM for its job",
   ),
@@ -112,15 +127,20 @@ const images = z.strictObject({
   runner: image("gitea-dynamic-runner/runner").prefault({}),
 });
 
+const ipRange = z.cidrv4("it is no range of IPv4, as in 10.0.0.0/8");
+const port = z.int("it is no port").min(1, "it is no port").max(65_535, "it is no port");
+
 const destination = z.strictObject({
-  cidr: z.cidrv4(),
-  ports: z.array(z.int().min(1).max(65_535)).min(1),
+  cidr: ipRange,
+  ports: z.array(port).min(1, "it names no port"),
 });
 
 const network = z.strictObject({
   policies: z.boolean().default(true).describe("restrict whom executors and controller may call"),
   internal: z
-    .array(z.cidrv4())
+    .array(
+      ipRange.refine((cidr) => !cidr.endsWith("/0"), "it is all there is: nothing would be left to call"),
+    )
     .default(["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16", "100.64.0.0/10"])
     .describe("what executors may not reach: the cluster, its nodes, their metadata"),
   allowed: z
@@ -140,10 +160,15 @@ export const settingsSchema = z.strictObject({
   suffix: z
     .string()
     .regex(/^[a-z][a-z0-9]{0,15}$/, "it is no word of at most 16 lower-case letters and digits")
+    // As these two a stack's own stream would be another stack's events or records.
+    .refine(
+      (suffix) => !["events", "state"].includes(suffix),
+      "it is the name of a part of another stack's queue",
+    )
     .optional()
     .describe("sets names of streams, subjects, namespaces and the pool apart from another stack's"),
   protect: z.boolean().default(false).describe("keep Pulumi from removing the streams and namespaces"),
-  kubeContext: field.word.describe("which cluster of the KUBECONFIG"),
+  kubeContext: field.line.describe("which cluster of the KUBECONFIG"),
   components: z
     .array(z.enum(["scheduler", "pod-worker", "vm-worker"]))
     .default(["scheduler", "pod-worker", "vm-worker"])
@@ -157,10 +182,15 @@ export const settingsSchema = z.strictObject({
   network: network.prefault({}),
   controller: z
     .strictObject({
-      replicas: z.int().min(1).default(2).describe("of which one leads"),
-      nodeSelector: field.labels.describe("where it runs; never where executors do"),
-      tolerations: field.tolerations.describe("as for Pods"),
-      resources: field.resources.describe("its requests and limits"),
+      replicas: z
+        .int("it is no whole number")
+        .min(1, "it has to be 1 or more")
+        .max(10, "it has to be 10 or less")
+        .default(2)
+        .describe("of which one leads"),
+      nodeSelector: kubernetes.labels.describe("where it runs; never where executors do"),
+      tolerations: kubernetes.tolerations.describe("as for Pods"),
+      resources: kubernetes.resources.describe("its requests and limits"),
       logLevel: z.enum(["debug", "info", "warn", "error"]).default("info").describe("JSON lines on stderr"),
     })
     .prefault({}),

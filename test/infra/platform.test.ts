@@ -195,7 +195,7 @@ describe("platform", () => {
     const vm = {
       ...(stackSettings()["vm"] as object),
       api: "https://opensandbox.example.org",
-      ca: "a certificate",
+      ca: "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n",
     };
     const stack = await registeredBy(stackSettings({ vm }), marked);
     const data = one(stack, "kubernetes:core/v1:ConfigMap")["data"] as Record<string, string>;

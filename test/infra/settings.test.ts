@@ -22,6 +22,7 @@ describe("a stack's configuration", () => {
     }
     return [];
   };
+  const certificate = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
   const within = (key: string, overrides: object) => ({
     [key]: { ...(stackSettings()[key] as object), ...overrides },
   });
@@ -94,7 +95,7 @@ describe("a stack's configuration", () => {
     ],
     [
       "an authority for a server that is asked without TLS",
-      within("vm", { ca: "a certificate" }),
+      within("vm", { ca: certificate }),
       "vm.ca: it does nothing without https in vm.api",
     ],
     [
