@@ -7,7 +7,7 @@ import { all, ComponentResource, type ComponentResourceOptions, type Input, unse
 import { controllerEnvironment, secretFiles } from "./controller-environment.ts";
 import { controllerPod } from "./controller-pod.ts";
 import type { Names } from "./names.ts";
-import { type SecretName, secretNames } from "./read-settings.ts";
+import { type SecretName, secretsFor } from "./read-settings.ts";
 import { controllerLabels } from "./registration.ts";
 import type { Settings } from "./settings.ts";
 
@@ -92,8 +92,8 @@ export class Controller extends ComponentResource {
   }
 }
 
-function fileContents({ nats, vm }: Settings, secrets: ControllerArgs["secrets"]) {
-  const contents = secretNames.map((name) => [secretFiles[name], secrets[name]] as const);
+function fileContents({ components, nats, vm }: Settings, secrets: ControllerArgs["secrets"]) {
+  const contents = secretsFor(components).map((name) => [secretFiles[name], secrets[name]] as const);
   const given = [
     ...contents,
     [secretFiles.natsCa, nats.ca] as const,

@@ -57,7 +57,12 @@ export function platform(settings: Settings, secrets: Readonly<Partial<Record<Se
   if (settings.network.policies)
     new NetworkPolicies(
       "network",
-      { ...of, network: settings.network, withPods },
+      {
+        ...of,
+        network: settings.network,
+        withPods,
+        ...(withVms && vm !== undefined ? { vms: { callersNamespace: vm.controllerNamespace } } : {}),
+      },
       { ...ours, dependsOn: namespaces },
     );
   if (withVms && vm !== undefined && names.pool !== undefined)

@@ -13,7 +13,7 @@ export type VmPoolArgs = {
 };
 
 /** Where OpenSandbox's controller brings a job's environment to. */
-const taskExecutorPort = 5758;
+export const taskExecutorPort = 5758;
 const volume = { name: "task-executor", mountPath: "/opt/task-executor" } as const;
 
 /**

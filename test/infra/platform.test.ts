@@ -249,6 +249,11 @@ describe("platform", () => {
     }
   });
 
+  it("gives the controller no secret that it has no use for", async () => {
+    const stack = await registeredBy(stackSettings({ components: ["scheduler", "pod-worker"] }), marked);
+    assert.doesNotMatch(JSON.stringify(stack), /planted-api-key/);
+  });
+
   it("starts the controller anew when a secret or a setting changes, and only then", async () => {
     const path = "spec.template.metadata.annotations";
     const hash = (stack: readonly Registered[]) =>
@@ -287,5 +292,47 @@ describe("platform", () => {
       ports: [{ protocol: "TCP", port: 443 }],
     });
     assert.deepEqual(at(policy, "spec.ingress"), []);
+  });
+
+  it("lets VMs reach no more than Pods, and OpenSandbox's controller alone reach VMs", async () => {
+    const vm = { ...(stackSettings()["vm"] as object), controllerNamespace: "opensandbox-system" };
+    const stack = await registeredBy(stackSettings({ vm }), marked);
+    const policies = "kubernetes:networking.k8s.io/v1:NetworkPolicy";
+    const ofVms = one(stack, policies, "vms");
+    assert.deepEqual(
+      [at(ofVms, "metadata.namespace"), at(ofVms, "metadata.name"), at(ofVms, "spec.podSelector")],
+      ["opensandbox", "ci-vm", { matchLabels: { "sandbox.opensandbox.io/pool-name": "ci-vm" } }],
+    );
+    assert.deepEqual(at(ofVms, "spec.egress"), at(one(stack, policies, "executors"), "spec.egress"));
+    assert.deepEqual(at(ofVms, "spec.ingress"), [
+      {
+        from: [
+          { namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": "opensandbox-system" } } },
+        ],
+        ports: [{ protocol: "TCP", port: 5758 }],
+      },
+    ]);
+    // Where nobody says who that is, nobody is kept out.
+    assert.deepEqual(at(one(prod, policies, "vms"), "spec.policyTypes"), ["Egress"]);
+    const withoutVms = await registeredBy(stackSettings({ components: ["scheduler", "pod-worker"] }), marked);
+    assert.ok(!withoutVms.some(({ type, name }) => type === policies && name === "vms"));
+  });
+
+  it("keeps executors from metadata addresses whatever the internal networks are said to be", async () => {
+    const stack = await registeredBy(stackSettings({ network: { internal: ["10.0.0.0/8"] } }), marked);
+    const policy = JSON.stringify(one(stack, "kubernetes:networking.k8s.io/v1:NetworkPolicy", "executors"));
+    assert.match(policy, /"except":\["10\.0\.0\.0\/8","169\.254\.0\.0\/16"\]/);
+  });
+
+  it("lets executors ask a resolver that is allowed by its address, by UDP as well", async () => {
+    const network = { allowed: [{ cidr: "169.254.20.10/32", ports: [53, 443] }] };
+    const stack = await registeredBy(stackSettings({ network }), marked);
+    const policy = one(stack, "kubernetes:networking.k8s.io/v1:NetworkPolicy", "executors");
+    const [allowed] = (at(policy, "spec.egress") as readonly Json[]).slice(3);
+    assert.deepEqual(allowed?.["ports"], [
+      { protocol: "TCP", port: 53 },
+      { protocol: "UDP", port: 53 },
+      { protocol: "TCP", port: 443 },
+    ]);
   });
 });
