@@ -1,12 +1,13 @@
 import { connect, type JetStreamManager, type NatsConnection } from "nats";
 import { z } from "zod";
-import { plainProperties, type Properties } from "./property-values.ts";
+import { isUnknown, plainProperties, type Properties } from "./property-values.ts";
 
 const text = z.string().min(1);
 
 /** The properties of the provider resource: where the server is, and as whom. */
 export const connectionInputs = z.strictObject({
-  servers: text,
+  /** Of one server, or of several divided by commas. An address is shown, so it may not hold what is secret. */
+  servers: text.refine((addresses) => !addresses.includes("@"), "user and password do not belong into it"),
   user: text.optional(),
   password: text.optional(),
   /** In PEM: trust this authority only, and insist on TLS. */
@@ -18,7 +19,10 @@ export const connectionInputs = z.strictObject({
 export type ConnectionInputs = z.infer<typeof connectionInputs>;
 
 export type Connection = {
-  /** Connects at the first call. Rejects with what is wrong with the server, or with the provider's properties. */
+  /**
+   * Connects at the first call, and anew where there was no server before, or the connection has been lost since. Rejects with
+   * what is wrong with the server, or with the provider's properties.
+   */
   manager(): Promise<JetStreamManager>;
   close(): Promise<void>;
 };
@@ -29,13 +33,15 @@ const timeoutMs = 5_000;
 export function createConnection(properties: Properties): Connection {
   let opened: Promise<NatsConnection> | undefined;
   const open = async () => {
-    const given = connectionInputs.safeParse(plainProperties(properties));
-    if (!given.success)
-      throw new Error("jetstream: the provider is not told where the server is: set servers");
+    const plain = plainProperties(properties);
+    if (isUnknown(plain))
+      throw new Error("jetstream: where the server is, or as whom to come, is not known yet");
+    const given = connectionInputs.safeParse(plain);
+    if (!given.success) throw new Error(`jetstream: ${whatIsWrong(plain, given.error)}`);
     const { servers, user, password, ca } = given.data;
     try {
       return await connect({
-        servers: servers.split(","),
+        servers: servers.split(",").map((one) => one.trim()),
         ...(user === undefined ? {} : { user }),
         ...(password === undefined ? {} : { pass: password }),
         ...(ca === undefined ? {} : { tls: { ca } }),
@@ -49,13 +55,35 @@ export function createConnection(properties: Properties): Connection {
       throw new Error(`jetstream: no connection to ${servers}: ${words}`, { cause: error });
     }
   };
+  /** Of several callers at once all wait for the same one. */
+  const opening = async () => {
+    const mine = (opened ??= open());
+    try {
+      return await mine;
+    } catch (error) {
+      if (opened === mine) opened = undefined;
+      throw error;
+    }
+  };
   return {
     manager: async () => {
-      opened ??= open();
-      return (await opened).jetstreamManager({ timeout: timeoutMs });
+      let connection = await opening();
+      const before = opened;
+      if (connection.isClosed()) {
+        // While an image was built, or somebody thought about a plan.
+        if (opened === before) opened = undefined;
+        connection = await opening();
+      }
+      return connection.jetstreamManager({ timeout: timeoutMs });
     },
     close: async () => {
       await (await opened?.catch(() => undefined))?.close();
     },
   };
+}
+
+function whatIsWrong(given: Properties, { issues }: z.ZodError): string {
+  if (given["servers"] === undefined) return "the provider is not told where the server is: set servers";
+  const told = issues.map(({ path, message }) => `${path.join(".")}: ${message}`);
+  return `the provider's properties are not usable: ${told.join("; ")}`;
 }

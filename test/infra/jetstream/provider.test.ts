@@ -1,6 +1,10 @@
 import assert from "node:assert/strict";
+import { mkdtempDisposable } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { after, before, beforeEach, describe, it } from "mocha";
 import { connect, type JetStreamManager, type NatsConnection } from "nats";
+import { startNats } from "../../../scripts/peers/start-nats.ts";
 import { type ProviderClient, startProvider } from "../../support/infra/provider-client.ts";
 import { useNats } from "../../support/nats.ts";
 
@@ -299,5 +303,47 @@ describe("jetstream provider", () => {
     });
     await other.configure({ servers: "127.0.0.1:1" });
     await assert.rejects(other.read("Stream", name), /no connection to 127\.0\.0\.1:1: /);
+  });
+
+  it("takes no address with a password in it, and does not show it", async () => {
+    await using other = await startProvider();
+    const servers = nats.url.replace("://", "://ci:planted@");
+    await other.configure({ servers });
+    await assert.rejects(other.read("Stream", name), (error: Error) => {
+      assert.match(error.message, /servers: user and password do not belong into it/);
+      assert.doesNotMatch(error.message, /planted/);
+      return true;
+    });
+  });
+
+  it("dials nobody as long as the address or the password is not known", async () => {
+    await using other = await startProvider();
+    await other.configure({ servers: nats.url, user: nats.user, password: unknown });
+    await assert.rejects(other.read("Stream", name), /is not known yet/);
+  });
+});
+
+describe("jetstream provider, when its server goes away and comes back", () => {
+  it("connects anew, whether it was there before or not", async () => {
+    await using folder = await mkdtempDisposable(join(tmpdir(), "nats-"));
+    const signal = AbortSignal.timeout(60_000);
+    await using provider = await startProvider();
+    const [user, password] = ["ci", "a-password-for-a-test"];
+    const start = async (port?: number) => {
+      const options = { folder: folder.path, user, password, ...(port === undefined ? {} : { port }) };
+      return await startNats(options, signal);
+    };
+    const first = await start();
+    const { port, url: servers } = first;
+    await first.stop();
+    await provider.configure({ servers, user, password });
+    const look = () => provider.read("Stream", "NONE");
+    await assert.rejects(look(), /no connection/);
+    for (let times = 0; times < 2; times++) {
+      await using server = await start(port);
+      assert.equal((await look()).id, "");
+      await server.stop();
+      await assert.rejects(look(), /no connection/);
+    }
   });
 });
