@@ -1,3 +1,5 @@
+import { withoutPasswords } from "../preview/without-passwords.ts";
+
 /** What a comment is about. */
 export type Subject = {
   /** Of Pulumi: each has a comment of its own. */
@@ -77,9 +79,4 @@ function openFence(lines: readonly string[]): string | undefined {
     else if (line === open) open = undefined;
   }
   return open;
-}
-
-/** Pulumi hides its own secrets, but an error may name an address with a password in it. */
-function withoutPasswords(text: string): string {
-  return text.replaceAll(/(\b[a-z][\w+.-]*:\/\/)[^\s/@]+@/gi, "$1[redacted]@");
 }

@@ -1,4 +1,5 @@
 import type { Outcome } from "../peers/run-to-end.ts";
+import { withoutPasswords } from "./without-passwords.ts";
 
 /** A plan, or why there is none. */
 export type Plan =
@@ -14,6 +15,10 @@ const reasons: readonly (readonly [pattern: RegExp, reason: (stack: string, word
   [
     /jetstream: no connection to [^\n]*/,
     (_stack, words) => `NATS cannot be reached, so nobody knows what is there (${words})`,
+  ],
+  [
+    /nobody could look whether [^\n]*/,
+    (_stack, words) => `NATS cannot be asked, so nobody knows what is there (${words})`,
   ],
   [
     /unreachable cluster|cluster is unreachable/,
@@ -53,9 +58,9 @@ function summaryOf(stdout: string): string {
   return counts.length === 0 ? "Nothing would change." : `${counts.map(([, count]) => count).join(", ")}.`;
 }
 
-/** Without the lines that only say that it goes on, which begin with @, and the gaps that they leave. */
+/** Without passwords, as it is shown to whoever sees a job's log, without the lines that only say that it goes on, which begin with @, and the gaps that they leave. */
 function tidy(output: string): string {
-  return output
+  return withoutPasswords(output)
     .replaceAll(/^@.*\n/gm, "")
     .replaceAll(/\n{3,}/g, "\n\n")
     .trim();

@@ -48,6 +48,23 @@ describe("a plan", () => {
     assert.match(plan.planned ? "" : plan.reason, /NATS cannot be reached/);
   });
 
+  it("B-107 is none where NATS answered but could not be asked, though the CLI was content", () => {
+    const warning = "warning: nobody could look whether bucket B is there already: 503";
+    const plan = ended(0, `${warning}\nResources:\n    + 8 to create\n`);
+    assert.match(plan.planned ? "" : plan.reason, /NATS cannot be asked.*bucket B.*503/);
+  });
+
+  it("shows no password of an address, neither in a job's log nor in a comment", () => {
+    const plan = ended(
+      255,
+      "",
+      "error: jetstream: no connection to nats://ci:plan@ted@nats:4222: CONNECTION_REFUSED",
+    );
+    const told = `${plan.planned ? "" : plan.reason} ${commentOf("prod", plan)}`;
+    assert.match(told, /nats:\/\/\[redacted\]@nats:4222/);
+    assert.doesNotMatch(told, /plan@|ted@nats/);
+  });
+
   it("is none where the CLI was killed", () => {
     const plan = ended(null, "Previewing");
     assert.match(plan.planned ? "" : plan.reason, /failed \(killed\)/);
