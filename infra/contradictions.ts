@@ -12,7 +12,9 @@ export function contradictions(
 ): readonly string[] {
   const at = (key: string) => valueAt(given, key.split("."));
   return [
-    ...(components === undefined ? [] : [...ofComponents(components, at), ...ofNodes(components, at)]),
+    ...(components === undefined
+      ? []
+      : [...ofComponents(components, at), ...ofNodes(components, at), ...ofQuota(components, at)]),
     ...ofIdentities(at),
     ...ofVms(at),
     ...ofImages(at),
@@ -86,6 +88,20 @@ function ofNodes(components: Settings["components"], at: At): readonly string[] 
       return labels.length > 0 && labels.every(([name, value]) => valueAt(wanted, [name]) === value);
     })
     .map((key) => `controller.nodeSelector: it names the nodes of ${key}, where the controller never runs`);
+}
+
+/** Kubernetes makes no Pod that does not say what it takes of something that is limited, for these two. */
+function ofQuota(components: Settings["components"], at: At): readonly string[] {
+  if (!components.includes("pod-worker")) return [];
+  const named = (part: "requests" | "limits", of: string) =>
+    valueAt(at("pod.resources"), [part, of]) !== undefined;
+  return entriesOf(at("pod.quota")).flatMap(([key]) => {
+    const { part = "requests", of } =
+      /^((?<part>requests|limits)\.)?(?<of>cpu|memory)$/.exec(key)?.groups ?? {};
+    if (of === undefined) return [];
+    const told = named("limits", of) || (part === "requests" && named("requests", of));
+    return told ? [] : [`pod.resources: it needs ${part}.${of}, or pod.quota lets no executor start`];
+  });
 }
 
 function entriesOf(value: unknown): readonly (readonly [string, unknown])[] {

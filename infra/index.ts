@@ -4,8 +4,9 @@ import { platform } from "./platform.ts";
 import { readSettings } from "./read-settings.ts";
 
 const config = new Config("gitea-dynamic-runner");
-const { plain, secrets } = givenSettings(config);
-const { names, images } = platform(readSettings(plain, new Set(Object.keys(secrets))), secrets);
+const { plain, secrets, mistakes } = givenSettings(config);
+const settings = readSettings(plain, new Set(Object.keys(secrets)), mistakes);
+const { names, images } = platform(settings, secrets);
 
 export const namespace = names.namespace;
 export const stream = names.stream;

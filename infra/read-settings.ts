@@ -21,12 +21,13 @@ export class SettingsError extends Error {
 }
 
 /**
- * Reads what a stack configures: `given` by key, `secrets` by the names of those that are set. Throws SettingsError
- * with every mistake at once.
+ * Reads what a stack configures: `given` by key, `secrets` by the names of those that are set, and what is
+ * wrong with these. Throws SettingsError with every mistake at once.
  */
 export function readSettings(
   given: Readonly<Record<string, unknown>>,
   secrets: ReadonlySet<string>,
+  wrongSecrets: readonly string[] = [],
 ): Settings {
   const parsed = settingsSchema.safeParse(given);
   const mistakes = parsed.success ? [] : [...mistakesOf(parsed.error, given)];
@@ -35,6 +36,7 @@ export function readSettings(
   for (const name of secretsFor(components ?? []))
     if (!secrets.has(name))
       mistakes.push(`${name}: it is required, set it by pulumi config set --secret ${name}`);
+  mistakes.push(...wrongSecrets);
   if (mistakes.length > 0 || !parsed.success) throw new SettingsError(mistakes);
   return parsed.data;
 }

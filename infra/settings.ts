@@ -61,7 +61,11 @@ const pod = z.strictObject({
   tolerations: kubernetes.tolerations.describe("and what they put up with there"),
   resources: kubernetes.resources.describe("their requests and limits"),
   runtimeClass: field.objectName.optional().describe("of executors; the node's agent has to see into it"),
-  quota: kubernetes.quota.optional().describe('of their namespace, as in `{"requests.memory":"64Gi"}`'),
+  quota: kubernetes.quota
+    .optional()
+    .describe(
+      'of their namespace, as in `{"requests.memory":"64Gi"}`, which `pod.resources` then has to name',
+    ),
   pullSecrets: z
     .array(field.objectName)
     .default([])

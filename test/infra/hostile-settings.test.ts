@@ -4,6 +4,7 @@ import { readConfig } from "../../controller/config.ts";
 import { controllerEnvironment } from "../../infra/controller-environment.ts";
 import { namesOf } from "../../infra/names.ts";
 import { readSettings, SettingsError } from "../../infra/read-settings.ts";
+import { secretMistakes } from "../../infra/secret-mistakes.ts";
 import { allSecrets, stackSettings } from "../support/infra/stack-settings.ts";
 
 /** A stack in which one key has another value, by its path. */
@@ -78,7 +79,7 @@ const refused: readonly (readonly [key: string, value: unknown, expected: RegExp
   ["pod.nodeSelector", { zone: "a,b=c" }, /^pod\.nodeSelector\.zone: it is no label's value$/],
   ["pod.resources", { limits: { memory: "lots" } }, /^pod\.resources\.limits\.memory: it is no quantity/],
   ["pod.resources", { limits: { cpu: "-1" } }, /^pod\.resources\.limits\.cpu: it is no quantity/],
-  ["pod.quota", { "requests.memory": "lots" }, /^pod\.quota\.requests\.memory: it is no quantity/],
+  ["pod.quota", { pods: "lots" }, /^pod\.quota\.pods: it is no quantity/],
   ["pod.tolerations", [{ key: "ci", operator: "In" }], /^pod\.tolerations\.0\.operator: it is neither/],
   ["pod.tolerations", [{}], /^pod\.tolerations\.0: it needs a key, or Exists$/],
   [
@@ -136,6 +137,46 @@ describe("a stack's configuration that would give a platform which is broken or 
       "controller.nodeSelector: it names the nodes of pod.nodeSelector, where the controller never runs",
     ]);
     assert.deepEqual(mistakes({ ...stack, controller: { nodeSelector: { zone: "a" } } }), []);
+  });
+
+  for (const [quota, resources, expected] of [
+    [{ "requests.memory": "64Gi" }, {}, ["pod.resources: it needs requests.memory, or pod.quota lets no"]],
+    [{ cpu: "8" }, {}, ["pod.resources: it needs requests.cpu, or pod.quota lets no"]],
+    [{ "limits.cpu": "8" }, { requests: { cpu: "1" } }, ["pod.resources: it needs limits.cpu, or"]],
+    // What is not requested is what it is limited to.
+    [{ "requests.memory": "64Gi" }, { limits: { memory: "4Gi" } }, []],
+    [{ pods: "8" }, {}, []],
+  ] as const)
+    it(`is refused where no executor could start: quota ${JSON.stringify(quota)}, ${JSON.stringify(resources)}`, () => {
+      const told = mistakes(stackSettings({ pod: { quota, resources } }));
+      assert.equal(told.length, expected.length, told.join());
+      for (const [index, words] of expected.entries()) assert.ok(told[index]?.startsWith(words), told[index]);
+    });
+
+  for (const [title, secret, expected] of [
+    [
+      "a key that is too short",
+      ["capabilityKeys", `planted\n${"k".repeat(32)}`],
+      /^capabilityKeys: a key has/,
+    ],
+    ["no key", ["capabilityKeys", "# planted\n\n"], /^capabilityKeys: it holds no key$/],
+    ["an empty password", ["natsPassword", " "], /^natsPassword: it is empty$/],
+    ["a password with a line's end", ["natsPassword", "planted\n"], /^natsPassword: it has white space/],
+    ["two keys", ["capabilityKeys", `${"k".repeat(32)}\n${"l".repeat(40)}\n`], undefined],
+    ["a password", ["natsPassword", "planted with a space"], undefined],
+  ] as const)
+    it(`${expected === undefined ? "may have" : "is refused with"} ${title}, of which nothing is told`, () => {
+      const told = secretMistakes(new Map([secret]));
+      if (expected === undefined) assert.deepEqual(told, []);
+      else assert.match(told.join(), expected);
+      assert.doesNotMatch(told.join(), /planted/);
+    });
+
+  it("is told with what is wrong with its secrets", () => {
+    assert.throws(
+      () => readSettings(stackWith("pod.capacity", 0), allSecrets, ["natsPassword: it is empty"]),
+      /pod\.capacity: it has to be 1 or more\n {2}natsPassword: it is empty/,
+    );
   });
 
   it("is told together with what does not fit together", () => {
