@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { execFile, spawn } from "node:child_process";
-import { chmod, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { chmod, chown, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { promisify } from "node:util";
 import { afterEach, beforeEach, describe, it } from "mocha";
 
+const nobody = 65_534;
 const script = path.join(import.meta.dirname, "../../scripts/gitea-job-started");
 
 /** With a stand-in for `spire-agent`; with the real one in test/e2e/spire.test.ts. */
@@ -33,14 +34,18 @@ describe("gitea-job-started", () => {
   const calls = async () => (await readFile(path.join(folder, "calls"), "utf8")).trimEnd().split("\n");
 
   type End = { readonly code: number; readonly stdout: string; readonly stderr: string };
-  async function run(more: NodeJS.ProcessEnv = {}, args: readonly string[] = []): Promise<End> {
+  async function run(
+    more: NodeJS.ProcessEnv = {},
+    args: readonly string[] = [],
+    user: { readonly uid?: number; readonly gid?: number } = {},
+  ): Promise<End> {
     const env = {
       PATH: `${folder}:/usr/bin:/bin`,
       SPIFFE_ENDPOINT_SOCKET: "unix:///run/agent.sock",
       ...more,
     };
     try {
-      return { code: 0, ...(await promisify(execFile)(script, [...args], { env })) };
+      return { code: 0, ...(await promisify(execFile)(script, [...args], { env, ...user })) };
     } catch (error) {
       return error as End;
     }
@@ -89,6 +94,21 @@ describe("gitea-job-started", () => {
     assert.equal((await run()).code, 0);
     assert.equal((await run()).code, 0);
     assert.equal(await readFile(path.join(folder, "docker"), "utf8"), "docker 1\ndocker 2\n");
+  });
+
+  it("B-91 hands on what is said of Docker, and nothing else, though sudo hands on nothing", async () => {
+    // Where we are somebody else than root that is who runs it.
+    const user = process.getuid?.() === 0 ? { uid: nobody, gid: nobody } : {};
+    if (user.uid !== undefined) await chown(folder, nobody, nobody);
+    await agentAfter(0);
+    await program("setup-job-docker", `env > ${folder}/docker`);
+    await program("sudo", `shift 2; exec env -i PATH="$PATH" "$@"`);
+    const given = { DOCKER_DATA_SIZE: "5G", CI_RUNNER_CAPABILITY: "planted" };
+    const { code, stderr } = await run(given, [], user);
+    assert.equal(code, 0, stderr);
+    const docker = await readFile(path.join(folder, "docker"), "utf8");
+    assert.match(docker, /^DOCKER_DATA_SIZE=5G$/m);
+    assert.doesNotMatch(docker, /DOCKER_STORAGE_DRIVER|planted/);
   });
 
   it("B-91 fails when Docker does not start", async () => {
