@@ -20,6 +20,7 @@ const workflowSchema = z.object({
   jobs: z.record(
     z.string(),
     z.object({
+      if: z.string().optional(),
       "runs-on": z.array(z.string()),
       "timeout-minutes": z.int(),
       env: z.record(z.string(), z.string()).optional(),
@@ -95,6 +96,11 @@ describe("the workflows of this repository", () => {
       },
       workflow_dispatch: null,
     });
+  });
+
+  it("B-96 publish nothing but main, whose tag the image gets, though a person may start them for any branch", () => {
+    for (const name of ["publish-images.yml", "publish-runner-image.yml"])
+      assert.equal(read(name).jobs["publish"]?.if, "${{ github.ref == 'refs/heads/main' }}", name);
   });
 
   it("B-96 publish under these names", () => {
