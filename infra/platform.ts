@@ -54,23 +54,31 @@ export function platform(settings: Settings, secrets: Readonly<Partial<Record<Se
       }
     : undefined;
   const registration = new Registration("registration", { ...of, spire, policy }, ours);
+  // No executor is to be there before what confines it.
+  const confinement: NetworkPolicies[] = [];
   if (settings.network.policies)
-    new NetworkPolicies(
-      "network",
-      {
-        ...of,
-        network: settings.network,
-        withPods,
-        ...(withVms && vm !== undefined ? { vms: { callersNamespace: vm.controllerNamespace } } : {}),
-      },
-      { ...ours, dependsOn: namespaces },
+    confinement.push(
+      new NetworkPolicies(
+        "network",
+        {
+          ...of,
+          network: settings.network,
+          withPods,
+          ...(withVms && vm !== undefined ? { vms: { callersNamespace: vm.controllerNamespace } } : {}),
+        },
+        { ...ours, dependsOn: namespaces },
+      ),
     );
   if (withVms && vm !== undefined && names.pool !== undefined)
-    new VmPool("vm-pool", { pool: names.pool, provider, vm, image: images.runner }, ours);
+    new VmPool(
+      "vm-pool",
+      { pool: names.pool, provider, vm, image: images.runner },
+      { ...ours, dependsOn: confinement },
+    );
   const controller = new Controller(
     "controller",
     { ...of, settings, secrets, images },
-    { ...ours, dependsOn: [namespaces, queue, rights, registration] },
+    { ...ours, dependsOn: [namespaces, queue, rights, registration, ...confinement] },
   );
   if (settings.monitoring) new Monitoring("monitoring", of, { ...ours, dependsOn: controller });
   return { names, images };

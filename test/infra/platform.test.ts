@@ -318,6 +318,20 @@ describe("platform", () => {
     assert.ok(!withoutVms.some(({ type, name }) => type === policies && name === "vms"));
   });
 
+  it("makes neither VMs nor a controller before the policies that confine executors", () => {
+    const place = (type: string, name: string) => {
+      const found = prod.findIndex((each) => each.type === `kubernetes:${type}` && each.name === name);
+      assert.notEqual(found, -1, `${type} ${name}`);
+      return found;
+    };
+    for (const policy of ["executors", "vms"])
+      for (const made of [
+        place("sandbox.opensandbox.io/v1alpha1:Pool", "pool"),
+        place("apps/v1:Deployment", "controller"),
+      ])
+        assert.ok(place("networking.k8s.io/v1:NetworkPolicy", policy) < made, policy);
+  });
+
   it("keeps executors from metadata addresses whatever the internal networks are said to be", async () => {
     const stack = await registeredBy(stackSettings({ network: { internal: ["10.0.0.0/8"] } }), marked);
     const policy = JSON.stringify(one(stack, "kubernetes:networking.k8s.io/v1:NetworkPolicy", "executors"));
