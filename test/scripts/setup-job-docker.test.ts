@@ -360,7 +360,14 @@ describe("setup-job-docker", () => {
     assert.deepEqual([other.code, other.stderr], [2, "setup-job-docker: has to be run as root\n"]);
     await rm(at("bin/dockerd"));
     const none = await run();
-    assert.deepEqual([none.code, none.stderr], [2, "setup-job-docker: dockerd is not on PATH\n"]);
+    assert.deepEqual([none.code, none.stderr], [2, "setup-job-docker: not on PATH: dockerd\n"]);
+  });
+
+  it("B-92 has nothing to do where Docker answers, also where nothing could start one", async () => {
+    await writeFile(at("up"), "");
+    await rm(at("bin/dockerd"));
+    const { code, stderr } = await run();
+    assert.deepEqual([code, stderr], [0, "setup-job-docker: Docker is ready already, nothing to do\n"]);
   });
 
   it("explains itself, and takes no arguments", async () => {
