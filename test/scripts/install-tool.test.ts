@@ -95,4 +95,15 @@ describe("scripts/install-tool", () => {
       assert.equal((await run(args)).exitCode, 2, args.join(" "));
     assert.match((await run(["--help"])).stdout, /^Usage: install-tool node\|go\|pulumi FOLDER/);
   });
+
+  it("takes the name of a folder for nothing else, with a space and a - in it as well", async () => {
+    const place = path.join(tools.bin, "..");
+    const environment = { ...tools.environment, PATH: tools.bin, PULUMI_SHA256: checksum };
+    const { exitCode, stderr } = await runToEnd(
+      { program: script, args: ["pulumi", "-my tools"], folder: place, environment, deadline: 30_000 },
+      new AbortController().signal,
+    );
+    assert.equal(exitCode, 0, stderr);
+    assert.equal(await readFile(path.join(place, "-my tools/pulumi/pulumi"), "utf8"), "program");
+  });
 });
