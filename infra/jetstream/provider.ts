@@ -1,5 +1,5 @@
 import type { JetStreamManager } from "nats";
-import type { z } from "zod";
+import { z } from "zod";
 import { consumerKind } from "./consumer-kind.ts";
 import type { Difficulty } from "./difficulty.ts";
 import { keyValueKind } from "./key-value-kind.ts";
@@ -80,7 +80,7 @@ export function createProvider(manager: () => Promise<JetStreamManager>): Provid
           unasked: `nobody could look whether ${kind.noun} ${id} is there already: ${why}`,
         };
       }
-      const there = await kind.read(server, id);
+      const there = await readAs(kind, server, id);
       const taken = there === undefined ? undefined : whyNotAdopted(kind, id, there, inputs);
       const reasons = [...(taken === undefined ? [] : [taken]), ...(await kind.obstacles(server, inputs))];
       return { obstacles: reasons.map((reason) => ({ property: "", reason })) };
@@ -105,7 +105,7 @@ export function createProvider(manager: () => Promise<JetStreamManager>): Provid
       const inputs = kind.inputs.parse(plainProperties(wanted));
       const server = await manager();
       const id = kind.id(inputs);
-      const there = await kind.read(server, id);
+      const there = await readAs(kind, server, id);
       const reason = there === undefined ? undefined : whyNotAdopted(kind, id, there, inputs);
       if (reason !== undefined) throw new Error(reason);
       await (there === undefined ? kind.create(server, inputs) : kind.update(server, id, inputs));
@@ -113,7 +113,7 @@ export function createProvider(manager: () => Promise<JetStreamManager>): Provid
     },
     read: async (type, id, known) => {
       const kind = kindOf(type);
-      const there = await kind.read(await manager(), id);
+      const there = await readAs(kind, await manager(), id);
       if (there === undefined) return undefined;
       // What is ours to know only.
       const { adopt = false, allowDataLoss = false, worthless } = plainProperties(known);
@@ -146,6 +146,23 @@ function kindOf(type: string): (typeof kinds)[number] {
   const kind = kinds.find((one) => one.type === type);
   if (kind === undefined) throw new Error(`this provider knows no ${type}`);
   return kind;
+}
+
+/** Rejects where the object is one that these inputs cannot describe, as a mirror of another stream. */
+async function readAs<Inputs extends Properties>(
+  kind: ResourceKind<Inputs>,
+  server: JetStreamManager,
+  id: string,
+): Promise<Inputs | undefined> {
+  try {
+    return await kind.read(server, id);
+  } catch (error) {
+    if (!(error instanceof z.ZodError)) throw error;
+    const reasons = error.issues.map(({ path, message }) => `${path.join(".")}: ${message}`);
+    throw new Error(`${kind.noun} ${id} is none that this provider can manage: ${reasons.join("; ")}`, {
+      cause: error,
+    });
+  }
 }
 
 /** What is not known yet is nobody's mistake. */

@@ -3,7 +3,7 @@ import { mkdtempDisposable } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, beforeEach, describe, it } from "mocha";
-import { connect, type JetStreamManager, type NatsConnection } from "nats";
+import { AckPolicy, connect, DeliverPolicy, type JetStreamManager, type NatsConnection } from "nats";
 import { startNats } from "../../../scripts/peers/start-nats.ts";
 import { type ProviderClient, startProvider } from "../../support/infra/provider-client.ts";
 import { useNats } from "../../support/nats.ts";
@@ -290,6 +290,27 @@ describe("jetstream provider", () => {
     assert.deepEqual((properties as { description: unknown }).description, secret);
     const read = await provider.read("Stream", name, properties as never);
     assert.deepEqual((read.inputs as { description: unknown }).description, secret);
+  });
+
+  it("says which objects of others it cannot manage, and why, and leaves them as they are", async () => {
+    await server.streams.add({ name, subjects: [`${name}.*`] });
+    await server.streams.add({ name: `${name}M`, mirror: { name } });
+    const mirror = { name: `${name}M`, subjects: ["elsewhere.*"], adopt: true };
+    const refused = new RegExp(`^Error: stream ${name}M is none that this provider can manage: subjects: `);
+    await assert.rejects(provider.read("Stream", `${name}M`), refused);
+    await assert.rejects(provider.check("Stream", {}, mirror), refused);
+    await assert.rejects(provider.create("Stream", mirror), refused);
+    assert.equal((await server.streams.info(`${name}M`)).config.mirror?.name, name);
+    await server.consumers.add(name, {
+      durable_name: "late",
+      ack_policy: AckPolicy.Explicit,
+      deliver_policy: DeliverPolicy.StartSequence,
+      opt_start_seq: 7,
+    });
+    await assert.rejects(
+      provider.read("Consumer", `${name}/late`),
+      /^Error: consumer S\d+\/late is none that this provider can manage: deliverPolicy: /,
+    );
   });
 
   it("says what is wrong with the connection, and never the password", async () => {
