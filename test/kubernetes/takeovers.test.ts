@@ -91,7 +91,7 @@ describe("two controllers of one cluster, the second of a newer version", functi
   it("serve running jobs while the API server is away for longer than Gitea has patience", async () => {
     const run = await running(100);
     const { apiServer } = cluster.platform.kubernetes.components;
-    apiServer.pause();
+    await apiServer.pause();
     const awayAt = systemClock.now();
     await leader.line(({ msg }) => msg === "this controller leads no more", overMs);
     const isOver = () => systemClock.now() - awayAt > 2 * zombieSeconds * 1000;
