@@ -315,7 +315,7 @@ describe("the Pod backend on a real cluster", () => {
       world = await makePodCluster(real.cluster);
       ({ name } = await world.backend.create(anExecutorRequest("pod"), signal));
       await reaches(world.backend, name, "running");
-      real.cluster.components.kubelet.pause();
+      await real.cluster.components.kubelet.pause();
     });
     afterEach(async () => {
       const { kubelet } = real.cluster.components;
