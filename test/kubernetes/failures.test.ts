@@ -16,7 +16,7 @@ import { useCluster } from "../support/kubernetes/use-cluster.ts";
 import { runTroubles } from "./run-troubles.ts";
 import { startTroubles } from "./start-troubles.ts";
 
-const troubles = [...startTroubles, ...runTroubles];
+const troubles = [...runTroubles, ...startTroubles];
 /** So many meet their trouble at once. */
 const lanes = 8;
 
