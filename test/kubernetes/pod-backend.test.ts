@@ -29,7 +29,8 @@ type Changes = Partial<PodBackendOptions["pods"]> & {
   readonly spec?: JsonObject;
 };
 
-describe("the Pod backend on a real cluster", () => {
+describe("the Pod backend on a real cluster", function () {
+  this.timeout(300_000);
   const real = useCluster({
     trustDomain: testTrustDomain,
     cacheReloadInterval: "500ms",
@@ -51,7 +52,7 @@ describe("the Pod backend on a real cluster", () => {
 
     /** The first state that `wanted` is true for. */
     async function comesTo(name: string, wanted: (state: ExecutorState) => boolean): Promise<ExecutorState> {
-      const deadline = AbortSignal.timeout(90_000);
+      const deadline = AbortSignal.timeout(180_000);
       for (;;) {
         const { promise, resolve } = Promise.withResolvers<void>();
         const stop = world.backend.onChange(() => resolve());
@@ -350,7 +351,7 @@ describe("the Pod backend on a real cluster", () => {
         const [executor] = (await world.backend.list(signal)).executors;
         return executor?.state.phase === "ended" && executor.state.cause === "node_lost";
       };
-      await eventually("it is lost", ended, 100_000, 1_000);
+      await eventually("it is lost", ended, 200_000, 1_000);
     });
   });
 });
