@@ -173,7 +173,6 @@ async function makeWorldIn(
       await writeFile(fileOf(name), JSON.stringify(file));
     },
     now: () => Date.now(),
-    shortLifeMs: 5_000,
     // It goes by by itself.
     pass: async () => undefined,
     running: (name) => runningWith(markOf(name)),
