@@ -314,7 +314,8 @@ describe("the Pod backend on a real cluster", function () {
     beforeEach(async () => {
       world = await makePodCluster(real.cluster);
       ({ name } = await world.backend.create(anExecutorRequest("pod"), signal));
-      await reaches(world.backend, name, "running");
+      // After an outage of the API server the scheduler and the kubelet wait ever longer before they look again.
+      await reaches(world.backend, name, "running", 150_000);
       await real.cluster.components.kubelet.pause();
     });
     afterEach(async () => {

@@ -66,8 +66,9 @@ export async function reaches<P extends ExecutorState["phase"]>(
   backend: Backend,
   name: string,
   phase: P,
+  deadlineMs = 55_000,
 ): Promise<Executor & { readonly state: Extract<ExecutorState, { phase: P }> }> {
-  const deadline = AbortSignal.timeout(55_000);
+  const deadline = AbortSignal.timeout(deadlineMs);
   for (;;) {
     const { promise, resolve } = Promise.withResolvers<void>();
     const stop = backend.onChange(() => resolve());

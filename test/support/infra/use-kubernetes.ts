@@ -67,7 +67,7 @@ export function useKubernetes(podsOf: readonly string[]): KubernetesUnderTest {
     stack.use(playKubelet(started.api, podsOf));
   });
   after("stop them", async function () {
-    this.timeout(60_000);
+    this.timeout(300_000);
     await stack.disposeAsync();
   });
   return {

@@ -98,7 +98,7 @@ export function useCluster({ executor, ...options }: ClusterOptions = {}): Clust
         process.stderr.write(`${environment["HOSTNAME"] ?? ""} ${JSON.stringify(line)}\n`);
   });
   after("stop all of it", async function () {
-    this.timeout(120_000);
+    this.timeout(400_000);
     await stack.disposeAsync();
   });
   return {
