@@ -14,12 +14,12 @@ import type { PushedRun } from "../support/push-run.ts";
 
 const jobs = 10;
 const standby = /"msg":"another controller leads, waiting for its Lease"/;
-const overMs = 240_000;
+const overMs = 400_000;
 /** Of Gitea's patience with tasks of which it hears nothing. */
 const zombieSeconds = 60;
 
 describe("two controllers of one cluster, the second of a newer version", function () {
-  this.timeout(900_000);
+  this.timeout(1_500_000);
   const cluster = useCluster({
     giteaSettings: {
       actions: { ZOMBIE_TASK_TIMEOUT: `${zombieSeconds}s` },
