@@ -91,7 +91,7 @@ export async function makePodCluster(
     },
     now: () => Date.now(),
     // The node counts from when it has the Pod, which then still has to be seen to run.
-    shortLifeMs: 20_000,
+    lifeMs: 20_000,
     // It goes by by itself.
     pass: async () => undefined,
     // The Pod's phase may say so for longer than it is true.

@@ -6,7 +6,7 @@ import { readJobLog, type WorkflowJob } from "../../scripts/peers/gitea-api/runs
 export type PushedRun = {
   readonly repository: Repository;
   readonly id: number;
-  /** All jobs, as soon as they fit; completed ones unless given. Rejects after 3 min unless told otherwise. */
+  /** All jobs, as soon as they fit; completed ones unless given. Rejects after 180 s unless told otherwise. */
   jobs(
     fits?: (jobs: readonly WorkflowJob[]) => boolean,
     deadlineMs?: number,
