@@ -115,7 +115,6 @@ export function useCluster({ executor, ...options }: ClusterOptions = {}): Clust
           environment,
           folder,
           onLine: told.add,
-          startDeadlineMs: controllerMs,
           ...(ready === undefined ? {} : { ready }),
         },
         AbortSignal.timeout(controllerMs),

@@ -23,8 +23,6 @@ export type VmPlatformUnderTest = {
 
 /** The first time, Kubernetes is compiled. */
 const startMs = 90 * 60_000;
-/** Of a controller, on a machine where others begin at the same time. */
-const controllerMs = 180_000;
 const { signal } = new AbortController();
 
 /** Registers hooks that run all that controllers with VMs need. Skips the tests where that cannot run. */
@@ -63,10 +61,7 @@ export function useVmPlatform(options: { readonly giteaSettings?: GiteaSettings 
     start: async (environment) => {
       const told = createControllerLines();
       const folder = path.join(get().lab.folder.path, `controller-${controllers.length}`);
-      const started = await startController(
-        { environment, folder, onLine: told.add, startDeadlineMs: controllerMs },
-        signal,
-      );
+      const started = await startController({ environment, folder, onLine: told.add }, signal);
       const controller = { process: started, lines: told.lines, line: told.line };
       controllers.push(controller);
       stack.defer(() => started.stop());
