@@ -315,7 +315,11 @@ describe("the Pod backend on a real cluster", function () {
       world = await makePodCluster(real.cluster);
       ({ name } = await world.backend.create(anExecutorRequest("pod"), signal));
       // After an outage of the API server the scheduler and the kubelet wait ever longer before they look again.
-      await reaches(world.backend, name, "running", 150_000);
+      const runs = async () => {
+        const { executors } = await world.backend.list(signal);
+        return executors.some((one) => one.name === name && one.state.phase === "running");
+      };
+      await eventually("it runs", runs, 150_000);
       await real.cluster.components.kubelet.pause();
     });
     afterEach(async () => {

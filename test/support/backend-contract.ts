@@ -66,9 +66,8 @@ export async function reaches<P extends ExecutorState["phase"]>(
   backend: Backend,
   name: string,
   phase: P,
-  deadlineMs = 50_000,
 ): Promise<Executor & { readonly state: Extract<ExecutorState, { phase: P }> }> {
-  const deadline = AbortSignal.timeout(deadlineMs);
+  const deadline = AbortSignal.timeout(50_000);
   for (;;) {
     const { promise, resolve } = Promise.withResolvers<void>();
     const stop = backend.onChange(() => resolve());
