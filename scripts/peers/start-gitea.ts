@@ -47,8 +47,8 @@ export type Gitea = AsyncDisposable & {
   stop(): Promise<void>;
 };
 
-const startDeadlineMs = 60_000;
-const commandDeadlineMs = 60_000;
+const startDeadlineMs = 150_000;
+const commandDeadlineMs = 150_000;
 const portAttempts = 5;
 
 /**

@@ -39,7 +39,7 @@ export type Nats = AsyncDisposable & {
   stop(): Promise<void>;
 };
 
-const startDeadlineMs = 20_000;
+const startDeadlineMs = 60_000;
 
 /**
  * Starts a nats-server with JetStream on 127.0.0.1 and waits until it is ready. Rejects with the end of its log when it does not

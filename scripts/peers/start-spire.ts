@@ -56,7 +56,7 @@ export type Spire = AsyncDisposable & {
   stop(): Promise<void>;
 };
 
-const startDeadlineMs = 30_000;
+const startDeadlineMs = 90_000;
 
 /**
  * Starts a SPIRE server and an agent on loopback and unix sockets, and waits until both are healthy. Rejects with the

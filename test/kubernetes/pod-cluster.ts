@@ -18,6 +18,7 @@ import type { BackendUnderTest } from "../support/backend-contract.ts";
 import { anExecutorMetadata, testTrustDomain } from "../support/builders.ts";
 import { eventually } from "../support/eventually.ts";
 import { grantRights } from "../support/kubernetes/controller-rights.ts";
+import { signalProcess } from "../support/kubernetes/pod-processes.ts";
 import { podSettings } from "../support/pod.ts";
 
 const { signal } = new AbortController();
@@ -61,10 +62,11 @@ export async function makePodCluster(
     runs.push(backend.run(over.signal));
     return backend;
   };
+  const backend = await another();
   const podThere = async (name: string) => await phaseOf(cluster, name);
 
   return {
-    backend: await another(),
+    backend,
     log,
     another,
     restarted: () => another(),
@@ -76,19 +78,20 @@ export async function makePodCluster(
       await eventually("it has ended", async () => {
         const pids = await processesOf(name);
         // The first process of a container does not hear what it has not asked for yet.
-        for (const pid of pids) process.kill(Number(pid), "SIGTERM");
+        for (const pid of pids) signalProcess(Number(pid), "SIGTERM");
         return pids.length === 0;
       });
     },
     spoil: async (name) => {
       const annotations = { "ci.ddupan.top/spiffe-id": "spiffe://example.org/of-somebody-else" };
       await cluster.api.merge(`${podsPath}/${name}`, { metadata: { annotations } }, signal);
-      await eventually("each watch has it", async () => {
-        const { invalid } = await another().then((backend) => backend.list(signal));
-        return invalid.length > 0;
-      });
+      const sees = async (one: PodBackend) => (await one.list(signal)).invalid.length > 0;
+      await eventually("its watch has it", () => sees(backend));
+      await eventually("a new one has it", async () => await sees(await another()));
     },
     now: () => Date.now(),
+    // The node counts from when it has the Pod, which then still has to be seen to run.
+    lifeMs: 20_000,
     // It goes by by itself.
     pass: async () => undefined,
     // The Pod's phase may say so for longer than it is true.

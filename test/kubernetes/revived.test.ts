@@ -6,24 +6,24 @@ import { createSpireEntries } from "../../controller/backends/local/spire-entrie
 import { parseSpiffeId } from "../../controller/identity/spiffe-id.ts";
 import { startServer } from "../../scripts/peers/server-process.ts";
 import { eventually } from "../support/eventually.ts";
+import { startPodGate } from "../support/kubernetes/pod-gate.ts";
 import { untilNothingLeft } from "../support/kubernetes/pod-history.ts";
 import { labelNode, podsOf, removePod, untilRow } from "../support/kubernetes/troubles.ts";
 import { useCluster } from "../support/kubernetes/use-cluster.ts";
 
 const soon = () => AbortSignal.timeout(30_000);
 const times = {
-  startMs: 8_000,
   claimMs: 1_000,
   againMs: 500,
   attemptDelayMs: 500,
   lingerMs: 4_000,
 };
-const workflow = `on: push
+const workflow = (wait: string) => `on: push
 jobs:
   test:
     runs-on: [self-hosted, pod]
     steps:
-      - run: echo "it runs"; sleep 25
+      - run: echo "it runs"; ${wait}
 `;
 
 type PodWithVariables = {
@@ -36,7 +36,7 @@ type PodWithVariables = {
 };
 
 describe("an attempt that was given up", function () {
-  this.timeout(240_000);
+  this.timeout(600_000);
   const cluster = useCluster();
 
   /** What has the Pod's capability and its job's identity starts on this machine, as the Pod would on its node. */
@@ -80,7 +80,8 @@ describe("an attempt that was given up", function () {
     const tenant = await cluster.tenant({ name: "revived" });
     const changed = { POD_NODE_SELECTOR: "ci-revived=later", RUNNER_TIMES: JSON.stringify(times) };
     await cluster.start({ tenant, changed });
-    const run = await cluster.push("revived", workflow);
+    await using gate = await startPodGate(kubernetes);
+    const run = await cluster.push("revived", workflow(gate.wait));
     await untilRow(run, /Reason: unschedulable\./);
     const [first] = (await podsOf(cluster, tenant)) as unknown as readonly PodWithVariables[];
     assert.ok(first !== undefined);
@@ -99,11 +100,12 @@ describe("an attempt that was given up", function () {
 
     const revived = await revive(first);
     try {
-      await revived.line(/another attempt has taken its place/, 60_000, soon());
+      await revived.line(/another attempt has taken its place/, 120_000, AbortSignal.timeout(120_000));
       assert.equal(await revived.exited, "exit code 1");
     } finally {
       await revived.stop();
     }
+    gate.open();
     const [job] = await run.jobs();
     assert.equal(job?.conclusion, "success");
     const log = await run.log(job);

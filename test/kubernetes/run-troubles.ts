@@ -12,6 +12,20 @@ const soon = () => AbortSignal.timeout(30_000);
 
 /** What ends an executor whose job runs. */
 export const runTroubles: readonly Trouble[] = [
+  // The longest one first.
+  {
+    name: "deadline",
+    title: "the deadline",
+    // Of which the job's start is a part.
+    changed: { POD_TIMEOUT_SECONDS: "100" },
+    step: "echo it runs; sleep 300",
+    conclusion: "failure",
+    rows: [
+      "it runs",
+      /^This job was cut short: it ran longer than a job may\. Seen: DeadlineExceeded: Pod was active on the node longer than the specified deadline/,
+      told(forAuthor, "deadline"),
+    ],
+  },
   {
     name: "oom",
     title: "too little memory for the job",
@@ -22,18 +36,6 @@ export const runTroubles: readonly Trouble[] = [
     rows: [
       /^This job was cut short: its executor ran out of memory\. Seen: OOMKilled, memory limit 420Mi/,
       told(forAuthor, "oom"),
-    ],
-  },
-  {
-    name: "deadline",
-    title: "the deadline",
-    changed: { POD_TIMEOUT_SECONDS: "60" },
-    step: "echo it runs; sleep 300",
-    conclusion: "failure",
-    rows: [
-      "it runs",
-      /^This job was cut short: it ran longer than a job may\. Seen: DeadlineExceeded: Pod was active on the node longer than the specified deadline/,
-      told(forAuthor, "deadline"),
     ],
   },
   {

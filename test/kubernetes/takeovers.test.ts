@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, it } from "mocha";
 import { systemClock } from "../../controller/platform/clock.ts";
 import { eventually } from "../support/eventually.ts";
 import { assertNumbered, numberedWorkflow } from "../support/kubernetes/numbered.ts";
+import { startPodGate } from "../support/kubernetes/pod-gate.ts";
 import { type PodHistory, recordPods, untilNothingLeft } from "../support/kubernetes/pod-history.ts";
 import type { Tenant } from "../support/kubernetes/tenant.ts";
 import { podsOf } from "../support/kubernetes/troubles.ts";
@@ -13,12 +14,12 @@ import type { PushedRun } from "../support/push-run.ts";
 
 const jobs = 10;
 const standby = /"msg":"another controller leads, waiting for its Lease"/;
-const overMs = 240_000;
+const overMs = 400_000;
 /** Of Gitea's patience with tasks of which it hears nothing. */
 const zombieSeconds = 60;
 
 describe("two controllers of one cluster, the second of a newer version", function () {
-  this.timeout(420_000);
+  this.timeout(1_500_000);
   const cluster = useCluster({
     giteaSettings: {
       actions: { ZOMBIE_TASK_TIMEOUT: `${zombieSeconds}s` },
@@ -45,8 +46,8 @@ describe("two controllers of one cluster, the second of a newer version", functi
     }
   });
 
-  const running = async (seconds: number, count = jobs): Promise<PushedRun> => {
-    const run = await cluster.push(`run-${tenants}`, numberedWorkflow(count, seconds));
+  const running = async (seconds: number, count = jobs, wait?: string): Promise<PushedRun> => {
+    const run = await cluster.push(`run-${tenants}`, numberedWorkflow(count, seconds, wait));
     const claimed = () => leader.lines.filter(({ event }) => event === "runner_claimed").length;
     await eventually("its jobs run", () => claimed() >= Math.min(count, jobs), overMs);
     return run;
@@ -58,12 +59,14 @@ describe("two controllers of one cluster, the second of a newer version", functi
   };
 
   it("B-24 lose no job when the leader is killed, nor does a job that waits then start late", async () => {
-    // The eleventh waits for a slot.
-    const run = await running(40, jobs + 1);
+    // The eleventh waits for a slot, however long the others take to begin.
+    await using gate = await startPodGate(cluster.platform.kubernetes);
+    const run = await running(40, jobs + 1, gate.wait);
     const killedAt = systemClock.now();
     leader.process.signal("SIGKILL");
     await leads(second);
     const leadsAfterMs = systemClock.now() - killedAt;
+    gate.open();
     await assertNumbered(run, jobs + 1, overMs);
     oncePerJob(jobs + 1);
     const created = second.lines.find(({ event }) => event === "executor_created");
@@ -91,7 +94,7 @@ describe("two controllers of one cluster, the second of a newer version", functi
   it("serve running jobs while the API server is away for longer than Gitea has patience", async () => {
     const run = await running(100);
     const { apiServer } = cluster.platform.kubernetes.components;
-    apiServer.pause();
+    await apiServer.pause();
     const awayAt = systemClock.now();
     await leader.line(({ msg }) => msg === "this controller leads no more", overMs);
     const isOver = () => systemClock.now() - awayAt > 2 * zombieSeconds * 1000;
@@ -108,7 +111,8 @@ describe("two controllers of one cluster, the second of a newer version", functi
   });
 
   it("hand over in a rolling upgrade and back, and no job notices", async () => {
-    const early = await running(120, jobs / 2);
+    await using gate = await startPodGate(cluster.platform.kubernetes);
+    const early = await running(60, jobs / 2, gate.wait);
     leader.process.signal("SIGTERM");
     assert.equal(await leader.process.exited, "exit code 0");
     await leads(second);
@@ -118,7 +122,7 @@ describe("two controllers of one cluster, the second of a newer version", functi
 
     // With all slots taken one of them waits.
     const count = jobs / 2 + 1;
-    const late = await cluster.push(`late-${tenants}`, numberedWorkflow(count, 45));
+    const late = await cluster.push(`late-${tenants}`, numberedWorkflow(count, 45, gate.wait));
     const stream = second.environment["NATS_STREAM"] ?? "";
     const hasWritten = async () => {
       const { messages, values } = await writtenByNewer(cluster.platform.nats, stream);
@@ -136,6 +140,7 @@ describe("two controllers of one cluster, the second of a newer version", functi
     second.process.signal("SIGTERM");
     assert.equal(await second.process.exited, "exit code 0");
     await leads(third);
+    gate.open();
     await assertNumbered(early, jobs / 2, overMs);
     await assertNumbered(late, count, overMs);
     oncePerJob(jobs + 1);

@@ -4,7 +4,8 @@ import { realUnderTest } from "../support/opensandbox/real-under-test.ts";
 import { useOpenSandbox } from "../support/opensandbox/use-opensandbox.ts";
 
 describe("a real OpenSandbox server", () => {
-  const lab = useOpenSandbox({ createSeconds: 6, poolSeconds: 3 });
+  // A VM that a test gives comes well before the server gives up, also on a busy machine.
+  const lab = useOpenSandbox({ createSeconds: 14, poolSeconds: 7 });
 
   describeOpenSandbox(() => Promise.resolve(realUnderTest(lab)));
 });

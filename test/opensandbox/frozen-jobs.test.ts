@@ -17,10 +17,11 @@ const { signal } = new AbortController();
 const overMs = 180_000;
 /** Longer than an executor may be absent from a list (30 s), and shorter than the server is deaf (70 s). */
 const stillMs = 45_000;
-const createSeconds = 15;
+/** Within which its view is made to stand still. */
+const createSeconds = 30;
 
 describe("jobs in VMs of an OpenSandbox server whose view of them stands still while it answers", function () {
-  this.timeout(400_000);
+  this.timeout(800_000);
   const real = useVmPlatform();
   let frozen: FreezableServer;
   let shared: string;
@@ -102,6 +103,7 @@ describe("jobs in VMs of an OpenSandbox server whose view of them stands still w
     await eventually(
       "a VM that nobody sees has come and gone",
       () => given() === earlier + 1 && gone() === given(),
+      120_000,
     );
     frozen.thaw();
     await controller.line(({ event }) => event === "runner_claimed", overMs);
@@ -122,7 +124,7 @@ describe("jobs in VMs of an OpenSandbox server whose view of them stands still w
     await over.unlock();
     const second = await pushRun(platform.admin, "waits", gatedWorkflow(next, over));
     const stored = () => controller.lines.filter(({ msg }) => msg === "task stored").length;
-    await eventually("it is fetched", () => stored() === 2);
+    await eventually("it is fetched", () => stored() === 2, overMs);
     assert.equal(given(), earlier + 2, "the slot is held as long as the server shows its VM");
     frozen.thaw();
     await succeeds(second);

@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
-import { readdir, readFile } from "node:fs/promises";
+import { chmod, readdir, readFile } from "node:fs/promises";
 import path from "node:path";
 import { before, describe, it } from "mocha";
+import { gateIn } from "../support/chaos/gates.ts";
+import { eventually } from "../support/eventually.ts";
+import { gatedWorkflow } from "../support/opensandbox/gated-workflow.ts";
 import { pushRun } from "../support/push-run.ts";
 import type { PoolController } from "../support/opensandbox/pool-controller.ts";
 import { untilNoVmLeft } from "../support/opensandbox/vm-leftovers.ts";
@@ -9,7 +12,7 @@ import { useVmPlatform, type VmController } from "../support/opensandbox/use-vm-
 import { createVmTenant } from "../support/opensandbox/vm-tenant.ts";
 
 const { signal } = new AbortController();
-const jobsMs = 150_000;
+const jobsMs = 240_000;
 
 /** Says who it is, and fetches the job's own SVID, as a step of a workflow would. */
 const workflow = `
@@ -33,7 +36,7 @@ jobs:
 `;
 
 describe("a push to a real Gitea, with VMs of a real OpenSandbox server", function () {
-  this.timeout(300_000);
+  this.timeout(600_000);
   const real = useVmPlatform();
   let pool: PoolController;
   let controller: VmController;
@@ -67,15 +70,21 @@ describe("a push to a real Gitea, with VMs of a real OpenSandbox server", functi
 
   it("runs a job once though its task reaches the VM twice", async () => {
     pool.setInjection("twice");
-    const once =
-      "on: push\njobs:\n  build:\n    runs-on: [self-hosted, vm]\n    steps:\n      - run: echo built\n";
-    const run = await pushRun(real.platform.admin, "twice", once);
+    const { folder } = real.platform.lab;
+    const shared = await folder.below("shared");
+    await chmod(shared, 0o777);
+    const [begun, end] = [gateIn(shared, "begun"), gateIn(shared, "end")];
+    const run = await pushRun(real.platform.admin, "twice", gatedWorkflow(begun, end));
+    await begun.opened();
+    // The job's end is that of its VM, and of whoever is about to look whether it has begun.
+    await eventually("the other one is turned away", async () => (await turnedAway(folder.path)) === 1);
+    await end.unlock();
     const [job] = await run.jobs(undefined, jobsMs);
     assert.equal(job?.conclusion, "success");
     const log = await run.log(job);
-    assert.equal(log.filter((line) => line === "built").length, 1, log.join("\n"));
+    assert.equal(log.filter((line) => line === "still here").length, 1, log.join("\n"));
     await untilNoVmLeft(real.platform);
-    assert.equal(await turnedAway(real.platform.lab.folder.path), 1);
+    assert.equal(await turnedAway(folder.path), 1);
   });
 });
 

@@ -54,7 +54,7 @@ describe("jobs in Pods, in one process with VMs", function () {
   });
 
   it("run while the OpenSandbox server does not answer, from the controller's start on", async () => {
-    lab.server.component.pause();
+    await lab.server.component.pause();
     try {
       await troubled("hanging");
     } finally {

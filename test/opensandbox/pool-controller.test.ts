@@ -4,7 +4,11 @@ import { readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { afterEach, before, beforeEach, describe, it } from "mocha";
 import { createHttpApi } from "../../controller/opensandbox/http-api.ts";
-import type { NewSandbox, OpenSandboxApi } from "../../controller/opensandbox/opensandbox-api.ts";
+import {
+  type NewSandbox,
+  type OpenSandboxApi,
+  OpenSandboxError,
+} from "../../controller/opensandbox/opensandbox-api.ts";
 import { systemClock } from "../../controller/platform/clock.ts";
 import { eventually } from "../support/eventually.ts";
 import { processesMentioning } from "../support/find-processes.ts";
@@ -17,9 +21,11 @@ import { troubleOf } from "../support/opensandbox/use-server.ts";
 import { createIdleVms } from "../support/opensandbox/vm-host.ts";
 
 const { signal } = new AbortController();
+/** Longer than a place takes that comes free. */
+const poolSeconds = 10;
 
 describe("a played pool of a real OpenSandbox server", () => {
-  const lab = useOpenSandbox({ createSeconds: 20, poolSeconds: 3 });
+  const lab = useOpenSandbox({ createSeconds: 20, poolSeconds });
   let api: OpenSandboxApi;
   let pool: PoolController;
   let vms: ReturnType<typeof createIdleVms>;
@@ -70,7 +76,7 @@ describe("a played pool of a real OpenSandbox server", () => {
   it("has no place for the next one until the first is gone", async () => {
     const { id } = await made();
     const full = await troubleOf(made());
-    assert.deepEqual([full.trouble, full.retryAfterMs], ["no_capacity", 3_000]);
+    assert.deepEqual([full.trouble, full.retryAfterMs], ["no_capacity", poolSeconds * 1000]);
     const next = made();
     await eventually("the next one waits", async () => (await lab.resources.list(signal)).length === 2);
     await api.delete(id, signal);
@@ -138,6 +144,12 @@ describe("a played pool of a real OpenSandbox server", () => {
     await apiServer.stop();
     await pool.vmOf(id)?.stop();
     await apiServer.start(signal);
+    await eventually("the server is over it", () =>
+      api.get(id, signal).then(
+        () => true,
+        (error: unknown) => !(error instanceof OpenSandboxError && error.trouble === "outage"),
+      ),
+    );
     await becomes(id, "pending");
   });
 
@@ -165,10 +177,12 @@ describe("a played pool of a real OpenSandbox server", () => {
         const text = await readFile(log, "utf8").catch(() => "");
         return text === "gitea-task-1 as 2000\n";
       });
-      assert.equal(processesMentioning("sleep\u000087654").length, 1);
+      const sleeping = () => processesMentioning("sleep\u000087654").length;
+      await eventually("it sleeps", () => sleeping() > 0);
+      assert.equal(sleeping(), 1);
       await api.delete(id, signal);
       await becomes(id, "gone");
-      assert.deepEqual(processesMentioning("sleep\u000087654"), []);
+      assert.equal(sleeping(), 0);
     });
 
     it("is told of a VM that ended itself", async () => {

@@ -83,7 +83,7 @@ describe("a VM of processes", () => {
       const told = Promise.withResolvers<void>();
       const machine = await started(() => told.resolve());
       await run(machine, "setsid sleep 98765 & sleep 98765");
-      await eventually("it sleeps", () => processesMentioning("98765").length >= 2);
+      await eventually("it sleeps", () => processesMentioning("sleep\u000098765").length >= 2);
       await end(machine);
       await told.promise;
       assert.equal(machine.hasEnded(), true);

@@ -38,7 +38,7 @@ describe("an OpenSandbox server that stands still", function () {
 
   it("costs no running job its result, nor is the job run twice", async () => {
     const { server, log } = real.platform.lab;
-    server.component.pause();
+    await server.component.pause();
     const pausedAt = systemClock.now();
     try {
       await eventually("no view is fresh any more", () => systemClock.now() - pausedAt > stillMs, overMs);

@@ -3,6 +3,7 @@ import { chmod } from "node:fs/promises";
 import { beforeEach, describe, it } from "mocha";
 import { freePort } from "../../scripts/peers/free-port.ts";
 import { type Gate, gateIn } from "../support/chaos/gates.ts";
+import { eventually } from "../support/eventually.ts";
 import type { PoolController } from "../support/opensandbox/pool-controller.ts";
 import { gatedWorkflow } from "../support/opensandbox/gated-workflow.ts";
 import { useVmPlatform, type VmController } from "../support/opensandbox/use-vm-platform.ts";
@@ -55,7 +56,7 @@ describe("a takeover while the OpenSandbox server is away", function () {
 
     await server.component.start(signal);
     await untilNoVmLeft(real.platform);
-    assert.deepEqual(pool.held(), []);
+    await eventually("its place is free", () => pool.held().length === 0);
     const given = log.lines.filter(({ message }) => message === "a sandbox has a vm");
     assert.equal(given.length, 1);
     assert.ok(!next.lines.some(({ event }) => event === "executor_created"));

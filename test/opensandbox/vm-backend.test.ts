@@ -7,7 +7,7 @@ import { makeVmLab } from "./vm-lab.ts";
 const lifeSeconds = 10_000_000_000;
 
 describe("the VM backend on a real OpenSandbox server", () => {
-  const lab = useOpenSandbox({ createSeconds: 10, poolSeconds: 3, lifeSeconds });
+  const lab = useOpenSandbox({ createSeconds: 30, poolSeconds: 3, lifeSeconds });
 
   describeBackend("keeps the contract", "vm", () => makeVmLab(lab));
 });

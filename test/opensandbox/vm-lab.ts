@@ -110,6 +110,8 @@ export async function makeVmLab(lab: OpenSandboxLab, options: VmLabOptions = {})
       );
     },
     now: () => clock.now(),
+    // A server of a busy machine may take seconds to answer a create.
+    lifeMs: 15_000,
     pass: (ms) => clock.sleep(ms, over.signal),
     running: async (name) =>
       (await sandboxes(name)).map(({ id }) => id).filter((id) => pool.vmOf(id)?.hasEnded() === false),

@@ -21,8 +21,9 @@ const name = nameOf(request);
 /** Longer than a server takes to start on a busy machine. */
 const patient = { createWindowMs: 90_000 };
 
-describe("VMs of a real OpenSandbox server in trouble", () => {
-  const lab = useOpenSandbox({ createSeconds: 8, poolSeconds: 2, lifeSeconds: 10_000_000_000 });
+describe("VMs of a real OpenSandbox server in trouble", function () {
+  this.timeout(300_000);
+  const lab = useOpenSandbox({ createSeconds: 20, poolSeconds: 2, lifeSeconds: 10_000_000_000 });
   let world: VmLabWorld;
   afterEach(() => world[Symbol.asyncDispose]());
 
@@ -112,7 +113,7 @@ describe("VMs of a real OpenSandbox server in trouble", () => {
           () => true,
           (error: unknown) => !refused("retryable", "no_vm")(error),
         ),
-      30_000,
+      120_000,
       500,
     );
     await reaches(backend, nameOf(second), "running");

@@ -30,7 +30,7 @@ describe("the platform through Pulumi's engine, on a real API server with contro
     (await stack.resources()).map(({ urn }) => urn).find((urn) => urn.endsWith(end)) ?? assert.fail(end);
 
   before("bring both stacks up", async function () {
-    this.timeout(600_000);
+    this.timeout(1_200_000);
     await stacks.prod.done("up", "--yes");
     await stacks.dev.done("up", "--yes");
   });

@@ -11,7 +11,7 @@ describe("plans of the repository's stacks, on a real API server", () => {
   const stacks = useClusterStacks();
   const preview = async (name: "prod" | "dev") => {
     const { environment } = stacks.pulumi;
-    const command = { program: process.execPath, args: [program, name], environment, deadline: 240_000 };
+    const command = { program: process.execPath, args: [program, name], environment, deadline: 480_000 };
     return await runToEnd({ ...command, folder: stacks[name].folder }, new AbortController().signal);
   };
 
@@ -27,7 +27,7 @@ describe("plans of the repository's stacks, on a real API server", () => {
     assert.match(stdout, /\+ kubernetes:apps\/v1:Deployment: \(create\)/);
     const { api } = stacks.kubernetes;
     const namespace = "/api/v1/namespaces/gitea-dynamic-runner-dev";
-    assert.equal((await api.ask("GET", namespace, AbortSignal.timeout(10_000))).status, 404);
+    assert.equal((await api.ask("GET", namespace, AbortSignal.timeout(30_000))).status, 404);
     assert.deepEqual(await stacks.streams(), []);
   });
 
@@ -36,7 +36,7 @@ describe("plans of the repository's stacks, on a real API server", () => {
     assert.match((await preview("dev")).stdout, /\n\n\d+ unchanged\.\n\n/);
     const pool = "/apis/sandbox.opensandbox.io/v1alpha1/namespaces/opensandbox/pools/ci-vm-dev";
     const changed = { spec: { capacitySpec: { poolMax: 9 } } };
-    await stacks.kubernetes.api.merge(pool, changed, AbortSignal.timeout(10_000));
+    await stacks.kubernetes.api.merge(pool, changed, AbortSignal.timeout(30_000));
     const { exitCode, stdout } = await preview("dev");
     assert.equal(exitCode, 0, stdout);
     assert.match(stdout, /poolMax *: 9 => 1/);
@@ -52,6 +52,6 @@ describe("plans of the repository's stacks, on a real API server", () => {
       assert.match(stderr, /^preview: the cluster cannot be reached/);
     }
     assert.match(await stacks.prod.refused("preview"), /unreachable cluster|cluster is unreachable/);
-    await stacks.kubernetes.components.apiServer.start(AbortSignal.timeout(60_000));
+    await stacks.kubernetes.components.apiServer.start(AbortSignal.timeout(180_000));
   });
 });

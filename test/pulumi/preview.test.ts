@@ -11,7 +11,7 @@ describe("npm run preview, with Pulumi's engine", () => {
   const { stack, configure, everything } = queue;
   const preview = async (name: string) => {
     const { environment } = queue.pulumi;
-    const command = { program: process.execPath, args: [program, name], environment, deadline: 240_000 };
+    const command = { program: process.execPath, args: [program, name], environment, deadline: 480_000 };
     return await runToEnd({ ...command, folder: stack.folder }, new AbortController().signal);
   };
 

@@ -40,7 +40,8 @@ export function useCluster(options: Omit<KubernetesOptions, "folder" | "parts">)
     const cluster = await startKubernetes({ ...options, folder, parts }, signal);
     state = { cluster, folder, parts, startSeconds: (performance.now() - begun) / 1000 };
   });
-  after("stop the cluster", async () => {
+  after("stop the cluster", async function () {
+    this.timeout(300_000);
     await state?.cluster.stop();
     if (folder !== undefined) await rm(folder, { recursive: true, maxRetries: 5 });
   });

@@ -19,7 +19,7 @@ export type KubernetesObject = {
 
 export type ApiAnswer = { readonly status: number; readonly text: string };
 
-/** The cluster's API as its administrator. Everything rejects when no answer comes within 10 s. */
+/** The cluster's API as its administrator. Everything rejects when no answer comes within 30 s. */
 export type ClusterApi = Disposable & {
   /** Whatever the answer is. A body is JSON; `type` says of which kind a patch is. */
   ask(
@@ -40,7 +40,7 @@ export type ClusterApi = Disposable & {
   remove(path: string, signal: AbortSignal): Promise<void>;
 };
 
-const answerMs = 10_000;
+const answerMs = 30_000;
 
 /** `server` as in `https://10.251.0.2:6443`. */
 export async function openClusterApi(server: string, ca: string, admin: KeyFiles): Promise<ClusterApi> {

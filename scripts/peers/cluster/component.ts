@@ -1,5 +1,6 @@
 import { systemClock } from "../../../controller/platform/clock.ts";
 import type { ServerProcess } from "../server-process.ts";
+import { untilGroupStopped } from "../stopped-group.ts";
 import { within } from "../within.ts";
 
 /** One program of the cluster, which can be troubled. */
@@ -8,8 +9,8 @@ export type Component = {
   readonly logFile: string;
   /** The process that runs now, or ran last. */
   process(): ServerProcess;
-  /** It does nothing any more until it is resumed; connections to it stay. */
-  pause(): void;
+  /** It does nothing any more, from when this resolves until it is resumed; connections to it stay. */
+  pause(): Promise<void>;
   resume(): void;
   /** Ends it as a crash would. Stopping twice is no error. */
   stop(): Promise<void>;
@@ -25,17 +26,20 @@ export type ComponentRecipe = {
   readonly isReady: (signal: AbortSignal) => Promise<boolean>;
 };
 
-const readyDeadlineMs = 60_000;
+const readyDeadlineMs = 120_000;
 const pollMs = 100;
 
-/** Starts it and waits until it is ready. Rejects with the end of its log when it ends before, or takes a minute. */
+/** Starts it and waits until it is ready. Rejects with the end of its log when it ends before, or takes two minutes. */
 export async function startComponent(recipe: ComponentRecipe, signal: AbortSignal): Promise<Component> {
   let current = await launched(recipe, signal);
   return {
     name: recipe.name,
     logFile: recipe.logFile,
     process: () => current,
-    pause: () => current.signal("SIGSTOP"),
+    pause: async () => {
+      current.signal("SIGSTOP");
+      await untilGroupStopped(current.pid);
+    },
     resume: () => current.signal("SIGCONT"),
     stop: () => current.stop(),
     start: async (abort) => {

@@ -32,7 +32,7 @@ export async function imageStore(
     ctr: await debianProgram("ctr", environment),
   };
   const version = await runCommand(
-    { program: programs.containerd, args: ["--version"], environment, deadline: 10_000 },
+    { program: programs.containerd, args: ["--version"], environment, deadline: 60_000 },
     signal,
   );
   const key = createHash("sha256").update(`${layers.debian.digest} ${layers.programs.digest} ${version}`);

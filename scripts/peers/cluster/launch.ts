@@ -20,7 +20,7 @@ export type Launch = {
   ask(name: string, args: readonly string[], signal: AbortSignal): Promise<string>;
 };
 
-const deadline = 10_000;
+const deadline = 30_000;
 
 /** `programs`: their absolute paths, by name. */
 export function createLaunch(

@@ -1,7 +1,9 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { systemClock } from "../../../controller/platform/clock.ts";
 import { type Command, runCommand } from "../run-command.ts";
 import { startServer } from "../server-process.ts";
+import { within } from "../within.ts";
 import { debianProgram, systemEnvironment } from "./obstacle.ts";
 
 /** Mount, network, name, IPC and PID namespaces of their own: what runs, is mounted or is routed in them ends with them. */
@@ -20,7 +22,7 @@ export type Namespaces = {
     signal: AbortSignal,
     more?: Partial<Command>,
   ): Promise<string>;
-  /** Ends all that runs inside. A second call is no error. */
+  /** Ends all that runs inside; resolves when nothing of it is left. A second call is no error. */
   stop(): Promise<void>;
 };
 
@@ -74,7 +76,9 @@ echo inside
 while :; do sleep 86400 & wait "$!"; done
 `;
 
-const startDeadlineMs = 15_000;
+const startDeadlineMs = 60_000;
+const endDeadlineMs = 60_000;
+const lookMs = 10;
 const commandDeadlineMs = 60_000;
 
 /** Makes the namespaces. Rejects with what the first process said last when that ends before it is ready. */
@@ -105,6 +109,11 @@ export async function createNamespaces(options: NamespaceOptions, signal: AbortS
   try {
     await outer.line(/^inside$/, startDeadlineMs, signal);
     const pid = await onlyChild(outer.pid);
+    let stopped: Promise<void> | undefined;
+    const stop = async () => {
+      await outer.stop(0);
+      await untilEnded(pid);
+    };
     const enter: Namespaces["enter"] = (program, args) => {
       const into = ["--target", String(pid), "--mount", "--net", "--uts", "--ipc", "--pid"];
       return { program: nsenter, args: [...into, "--", program, ...args] };
@@ -117,15 +126,33 @@ export async function createNamespaces(options: NamespaceOptions, signal: AbortS
         try {
           return await runCommand({ ...command, environment, deadline: commandDeadlineMs, ...more }, abort);
         } catch (error) {
+          abort.throwIfAborted();
           throw new Error(`${program} in the cluster's namespaces`, { cause: error });
         }
       },
-      stop: () => outer.stop(0),
+      stop: () => (stopped ??= stop()),
     };
   } catch (error) {
     await outer.stop(0);
     throw error;
   }
+}
+
+/**
+ * The first process of a namespace of pids, which is killed, has ended only when all others in it have; who started it does not wait
+ * for that.
+ */
+async function untilEnded(pid: number): Promise<void> {
+  const look = async (signal: AbortSignal) => {
+    for (;;) {
+      const stat = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => "");
+      // Gone, or nobody has asked for its exit code.
+      if (stat === "" || stat.slice(stat.lastIndexOf(")") + 2).startsWith("Z")) return;
+      await systemClock.sleep(lookMs, signal);
+    }
+  };
+  const what = `the end of process ${pid} with all in its namespace`;
+  await within(endDeadlineMs, what, look, new AbortController().signal);
 }
 
 /** The pid of the one process that another has started. */

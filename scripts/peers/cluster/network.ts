@@ -3,7 +3,7 @@ import type { Namespaces } from "./namespaces.ts";
 import { debianProgram, systemEnvironment } from "./obstacle.ts";
 import type { Slot } from "./slot.ts";
 
-const deadline = 10_000;
+const deadline = 60_000;
 
 /** Joins the namespaces to us by a link of two addresses. It ends with them. */
 export async function joinNetwork(

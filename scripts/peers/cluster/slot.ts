@@ -18,7 +18,7 @@ export type Slot = {
   release(): Promise<void>;
 };
 
-const takeDeadlineMs = 10_000;
+const takeDeadlineMs = 60_000;
 const slots = 250;
 
 /**
@@ -84,6 +84,8 @@ export async function takeSlot(
   const firstLine = async (inner: AbortSignal): Promise<string> => {
     const lines = createInterface({ input: keeper.stdout, signal: inner });
     for await (const line of lines) return line;
+    // An abort ends the lines as well.
+    inner.throwIfAborted();
     throw new Error(`no cgroup can be made in ${hierarchies[0] ?? "any hierarchy"}`);
   };
   try {

@@ -16,7 +16,7 @@ export type GiteaRequest = {
   readonly body?: unknown;
 };
 
-const answerDeadlineMs = 30_000;
+const answerDeadlineMs = 120_000;
 
 /** Gitea answered, and the answer is no. Its text holds no token. */
 export class GiteaRefusal extends Error {

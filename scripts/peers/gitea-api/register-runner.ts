@@ -12,7 +12,7 @@ export type RunnerDescription = {
   readonly scope?: string;
 };
 
-const answerDeadlineMs = 30_000;
+const answerDeadlineMs = 120_000;
 // The JSON form of the protocol writes 64-bit numbers as strings.
 const answerSchema = z.object({
   runner: z.object({ id: z.string(), uuid: z.uuid(), token: z.string().min(1) }),

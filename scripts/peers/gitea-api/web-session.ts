@@ -8,7 +8,7 @@ export type WebSession = {
   readonly cookie: string;
 };
 
-const answerDeadlineMs = 30_000;
+const answerDeadlineMs = 120_000;
 
 /** Logs in with a password, as the web page does. */
 export async function logIn(admin: GiteaAdmin, signal: AbortSignal): Promise<WebSession> {

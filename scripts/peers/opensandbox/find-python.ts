@@ -9,7 +9,7 @@ export type Python = {
 };
 
 const leastMinor = 10;
-const deadline = 30_000;
+const deadline = 90_000;
 /** What is on PATH may be a script that chooses one by the folder it is called in. */
 const askWhich = "import sys; print('%d.%d %s' % (*sys.version_info[:2], sys.executable))";
 

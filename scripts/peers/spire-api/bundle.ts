@@ -7,7 +7,7 @@ export async function showBundle(server: SpireServer, signal: AbortSignal): Prom
     program: server.serverBinary,
     args: ["bundle", "show", "-socketPath", server.serverSocket],
     environment: process.env,
-    deadline: 10_000,
+    deadline: 30_000,
   };
   return await runCommand(command, signal);
 }

@@ -13,6 +13,15 @@ describe("a free port", () => {
     await once(server, "listening");
   });
 
+  it("is given out once, to whatever process asks", async () => {
+    const mine = await freePort();
+    const name = createServer().listen(`\0gitea-dynamic-runner-port-${mine}`);
+    const [error] = (await once(name, "error")) as [NodeJS.ErrnoException];
+    assert.equal(error.code, "EADDRINUSE");
+    const many = await Promise.all(Array.from({ length: 300 }, () => freePort()));
+    assert.equal(new Set([mine, ...many]).size, 301);
+  });
+
   it("says why there is none at an address that is not ours", async () => {
     await assert.rejects(freePort("192.0.2.1"), /EADDRNOTAVAIL/);
   });

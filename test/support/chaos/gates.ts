@@ -3,6 +3,9 @@ import { writeFile } from "node:fs/promises";
 import path from "node:path";
 import { eventually } from "../eventually.ts";
 
+/** Within which an executor comes as far as its job, on a busy machine. */
+const openedMs = 180_000;
+
 /** A file that jobs wait for, or that says how far a job has come. */
 export type Gate = {
   readonly file: string;
@@ -24,6 +27,6 @@ export function gateIn(folder: string, name: string): Gate {
     open: `touch ${file}`,
     wait: `while [ ! -e ${file} ]; do sleep 0.1; done`,
     unlock: () => writeFile(file, ""),
-    opened: () => eventually(`a job has opened ${name}`, () => existsSync(file)),
+    opened: () => eventually(`a job has opened ${name}`, () => existsSync(file), openedMs),
   };
 }

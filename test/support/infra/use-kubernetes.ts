@@ -23,7 +23,7 @@ export const kubeContext = "cluster";
 /** Of the OpenSandbox server; it is there before a stack is. */
 export const poolNamespace = "opensandbox";
 
-const startMs = 120_000;
+const startMs = 300_000;
 const needed = ["etcd", "kube-apiserver", "kube-controller-manager"] as const;
 const controllers = [
   "deployment-controller",
@@ -67,7 +67,7 @@ export function useKubernetes(podsOf: readonly string[]): KubernetesUnderTest {
     stack.use(playKubelet(started.api, podsOf));
   });
   after("stop them", async function () {
-    this.timeout(60_000);
+    this.timeout(300_000);
     await stack.disposeAsync();
   });
   return {

@@ -68,7 +68,7 @@ export type PulumiOptions = {
 };
 
 /** Of one command on a machine that does much else. */
-const deadlineMs = 240_000;
+const deadlineMs = 480_000;
 
 /**
  * Registers hooks that prepare the engine for the surrounding file or `describe`, and remove all of it. Where there is no CLI the
@@ -101,7 +101,8 @@ export function usePulumi({ providers = [], besides = () => ({}) }: PulumiOption
     if (this.currentTest?.state === "failed") process.stderr.write(`${told.slice(-2).join("\n")}\n`);
   });
   after("remove it", async () => {
-    if (folder !== undefined) await rm(folder, { recursive: true, force: true });
+    // A provider that was just ended may have a last file on its way.
+    if (folder !== undefined) await rm(folder, { recursive: true, force: true, maxRetries: 5 });
   });
   const run = async (project: string, args: readonly string[]) => {
     const outcome = await pulumiCommand(args, project, { ...environment, ...besides() });

@@ -202,7 +202,7 @@ export function describeCollections(make: () => Promise<KubernetesUnderTest>): v
       eventually(
         `it shows ${names.join(" and ")}`,
         () => isDeepStrictEqual(named(list.documents() as Document[]).toSorted(), names.toSorted()),
-        10_000,
+        50_000,
         20,
       );
     await shows(there.metadata.name);

@@ -86,7 +86,7 @@ async function facadeAddresses(
   const environment = { ...process.env, PATH: `${process.env["PATH"] ?? ""}:/usr/sbin:/sbin` };
   for (const address of more) {
     const args = ["ip", "address", "add", `${address}/32`, "dev", name];
-    await runCommand({ program: "/usr/bin/env", args, environment, deadline: 10_000 }, signal);
+    await runCommand({ program: "/usr/bin/env", args, environment, deadline: 30_000 }, signal);
   }
   return [hostAddress, ...more];
 }
@@ -105,6 +105,6 @@ export async function listObjects(
   { api }: Kubernetes,
   collection: string,
 ): Promise<readonly Record<string, unknown>[]> {
-  const answer = await api.read(collection, AbortSignal.timeout(10_000));
+  const answer = await api.read(collection, AbortSignal.timeout(30_000));
   return answer["items"] as readonly Record<string, unknown>[];
 }

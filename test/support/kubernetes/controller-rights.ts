@@ -1,3 +1,4 @@
+import * as z from "zod";
 import {
   permissionsOf,
   type Permission,
@@ -5,6 +6,7 @@ import {
 } from "../../../controller/kubernetes/permissions.ts";
 import type { ClusterApi, KubernetesObject } from "../../../scripts/peers/cluster/api.ts";
 import type { ServiceAccount } from "../../../scripts/peers/cluster/service-account-token.ts";
+import { eventually } from "../eventually.ts";
 
 /** Where executors and the Lease are; the controller's own table says what it has to do there. */
 export type RightsOptions = PermissionSettings & {
@@ -12,9 +14,13 @@ export type RightsOptions = PermissionSettings & {
   readonly without?: string;
 };
 
+const reviewed = z.object({ status: z.object({ allowed: z.boolean() }) });
 const group = "rbac.authorization.k8s.io";
 
-/** Gives a service account exactly the rights of the controller's table. */
+/**
+ * Gives a service account exactly the rights of the controller's table; resolves when the API server goes by them, which it does a
+ * moment after they are stored.
+ */
 export async function grantRights(
   api: ClusterApi,
   account: ServiceAccount,
@@ -45,6 +51,29 @@ export async function grantRights(
     await (namespace === undefined
       ? grant("ClusterRole", root, permissions)
       : grant("Role", `${root}/namespaces/${namespace}`, permissions));
+  for (const permission of wanted)
+    for (const verb of permission.verbs)
+      await eventually(`${account.name} may ${verb} ${permission.resource}`, () =>
+        isAllowed(api, account, verb, permission, signal),
+      );
+}
+
+async function isAllowed(
+  api: ClusterApi,
+  { namespace, name }: ServiceAccount,
+  verb: string,
+  { group: apiGroup, resource: both, namespace: where }: Omit<Permission, "verbs">,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const [resource, subresource] = both.split("/");
+  const spec = {
+    user: `system:serviceaccount:${namespace}:${name}`,
+    groups: ["system:serviceaccounts", `system:serviceaccounts:${namespace}`, "system:authenticated"],
+    resourceAttributes: { verb, group: apiGroup, resource, subresource, namespace: where },
+  };
+  const review = { apiVersion: "authorization.k8s.io/v1", kind: "SubjectAccessReview", spec };
+  const answer = await api.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", review, signal);
+  return reviewed.parse(answer).status.allowed;
 }
 
 function object(kind: string, name: string, content: Readonly<Record<string, unknown>>): KubernetesObject {

@@ -5,15 +5,15 @@ const objectSchema = z.object({ metadata: z.object({ name: z.string() }) });
 const listSchema = z.object({ metadata: z.object({ resourceVersion: z.string() }) });
 const eventSchema = z.object({ type: z.string(), object: objectSchema });
 
-/** The server tells all that it remembers at once; then it waits so long for more. */
-const tellSeconds = 2;
+/** The server tells all that it remembers at once; then it waits for more until so long after it was asked. */
+const tellSeconds = 4;
 
 /**
  * Notes where a collection stands; resolves to a question which names everything that was made in it from then on, be it
  * gone since or not.
  */
 export async function watchMade({ api }: Kubernetes, collection: string) {
-  const soon = () => AbortSignal.timeout(10_000);
+  const soon = () => AbortSignal.timeout(30_000);
   const { metadata } = listSchema.parse(await api.read(collection, soon()));
   const query = `watch=true&resourceVersion=${metadata.resourceVersion}&timeoutSeconds=${tellSeconds}`;
   return async (): Promise<readonly string[]> => {

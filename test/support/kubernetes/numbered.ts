@@ -2,9 +2,13 @@ import assert from "node:assert/strict";
 import type { PushedRun } from "../push-run.ts";
 
 const rows = 40;
+const heldAfter = 30;
 
-/** A workflow of so many equal jobs that count in their logs, a row each second or as often as told. */
-export function numberedWorkflow(jobs: number, seconds: number): string {
+/**
+ * A workflow of so many equal jobs that count in their logs for so long, and before the last rows wait for what is given: shell that
+ * prints nothing.
+ */
+export function numberedWorkflow(jobs: number, seconds: number, wait = "true"): string {
   const numbers = Array.from({ length: jobs }, (_, index) => index + 1).join(", ");
   const pause = (seconds / rows).toFixed(2);
   return `on: push
@@ -15,7 +19,7 @@ jobs:
       matrix:
         n: [${numbers}]
     steps:
-      - run: for i in $(seq ${rows}); do echo "row $i of $HOSTNAME"; sleep ${pause}; done
+      - run: for i in $(seq ${rows}); do echo "row $i of $HOSTNAME"; sleep ${pause}; [ $i != ${heldAfter} ] || ${wait}; done
 `;
 }
 

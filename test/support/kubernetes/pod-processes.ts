@@ -14,5 +14,14 @@ export async function processesOf(podUid: string): Promise<readonly number[]> {
 
 /** As a power failure of their node would. */
 export async function killPod(podUid: string): Promise<void> {
-  for (const pid of await processesOf(podUid)) process.kill(pid, "SIGKILL");
+  for (const pid of await processesOf(podUid)) signalProcess(pid, "SIGKILL");
+}
+
+/** One that has ended meanwhile is no error: the end of a container's first process is that of the others. */
+export function signalProcess(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+  }
 }

@@ -34,8 +34,8 @@ export type Met = {
 
 export type TroubledJob = { readonly job: WorkflowJob; readonly log: readonly string[] };
 
-export const rowMs = 60_000;
-const jobMs = 150_000;
+const rowMs = 120_000;
+const jobMs = 300_000;
 
 /** Has one job of a repository of its own, and a controller for it alone, meet its trouble. */
 export async function meet(
@@ -57,7 +57,7 @@ export async function meet(
     const [job] = await run.jobs(undefined, jobMs);
     if (job === undefined) throw new Error(`${name} has no job`);
     const log = await run.log(job);
-    await eventually("its Pods are gone", async () => (await podsOf(cluster, tenant)).length === 0);
+    await eventually("its Pods are gone", async () => (await podsOf(cluster, tenant)).length === 0, 120_000);
     return { job, log };
   } finally {
     // Forty at once would take all of the machine.

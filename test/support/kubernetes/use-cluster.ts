@@ -50,7 +50,9 @@ export type ClusterOptions = Omit<ClusterPlatformOptions, "peers" | "parts"> & {
 
 /** The first time, Kubernetes is compiled. */
 const startMs = 90 * 60_000;
-const tenantMs = 60_000;
+const tenantMs = 180_000;
+/** Of a controller, with many others that begin at the same time. */
+const controllerMs = 180_000;
 
 /** The last lines of every executor that is there, as far as they can be had. */
 async function tellExecutors({ kubernetes: { api } }: ClusterPlatform): Promise<void> {
@@ -96,7 +98,7 @@ export function useCluster({ executor, ...options }: ClusterOptions = {}): Clust
         process.stderr.write(`${environment["HOSTNAME"] ?? ""} ${JSON.stringify(line)}\n`);
   });
   after("stop all of it", async function () {
-    this.timeout(120_000);
+    this.timeout(400_000);
     await stack.disposeAsync();
   });
   return {
@@ -109,8 +111,13 @@ export function useCluster({ executor, ...options }: ClusterOptions = {}): Clust
       const told = createControllerLines();
       const folder = path.join(get().folder, `controller-${controllers.length}`);
       const started = await startController(
-        { environment, folder, onLine: told.add, ...(ready === undefined ? {} : { ready }) },
-        AbortSignal.timeout(60_000),
+        {
+          environment,
+          folder,
+          onLine: told.add,
+          ...(ready === undefined ? {} : { ready }),
+        },
+        AbortSignal.timeout(controllerMs),
       );
       const controller = { process: started, environment, lines: told.lines, line: told.line };
       controllers.push(controller);

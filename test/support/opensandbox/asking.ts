@@ -58,7 +58,7 @@ export function describeAsking(make: () => Promise<OpenSandboxUnderTest>): void 
       );
       await server.under.pools.release(first);
       assert.equal(await server.api.delete(first, none), true);
-      await eventually("it is gone", async () => (await at(1))[0] === hidden, 10_000, 20);
+      await eventually("it is gone", async () => (await at(1))[0] === hidden, 50_000, 20);
       assert.deepEqual(await at(2), [next]);
     });
 
@@ -149,7 +149,7 @@ export function describeAsking(make: () => Promise<OpenSandboxUnderTest>): void 
             (now) => now?.state === "running",
             () => false,
           ),
-        30_000,
+        90_000,
       );
       await eventually(
         "it lists again",
@@ -158,7 +158,7 @@ export function describeAsking(make: () => Promise<OpenSandboxUnderTest>): void 
             (all) => all.length === 1,
             () => false,
           ),
-        30_000,
+        90_000,
       );
     });
   });

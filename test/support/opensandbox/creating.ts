@@ -192,7 +192,7 @@ export function describeCreating(make: () => Promise<OpenSandboxUnderTest>): voi
       assert.equal(error.trouble, "outage");
       assert.match(error.message, /500 KUBERNETES::API_ERROR/);
       assert.ok(!error.message.includes(secret));
-      await eventually("nothing is there", async () => (await list()).length === 0, 10_000, 20);
+      await eventually("nothing is there", async () => (await list()).length === 0, 50_000, 20);
     });
   });
 }

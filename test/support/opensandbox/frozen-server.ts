@@ -67,9 +67,9 @@ export async function startFreezableServer(
     api,
     freeze: async () => {
       watches.release();
-      await eventually("it has heard of all that is there", sees, 30_000);
+      await eventually("it has heard of all that is there", sees, 90_000);
       watches.withhold();
-      await eventually("its view stands still", async () => !(await sees()), 30_000);
+      await eventually("its view stands still", async () => !(await sees()), 90_000);
     },
     thaw: () => watches.release(),
     [Symbol.asyncDispose]: () => all.disposeAsync(),

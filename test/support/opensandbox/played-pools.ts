@@ -3,7 +3,7 @@ import { systemClock } from "../../../controller/platform/clock.ts";
 import { allocationFinalizer, type BatchSandbox, type SandboxResources } from "./sandbox-resources.ts";
 import type { PlayedPools } from "./under-test.ts";
 
-const askedMs = 15_000;
+const askedMs = 50_000;
 const lookMs = 50;
 const mostPlaces = 10;
 /** Of a VM that is nowhere. */

@@ -29,7 +29,7 @@ export type ProcessVm = PlayedVm & {
 
 /** What the VMs' image says of where its programs are. */
 const systemPath = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
-const startMs = 15_000;
+const startMs = 60_000;
 
 /**
  * The first process of a VM, which ends it on SIGTERM: so does `kill 1` inside, by root. What it mounts is its own:

@@ -65,7 +65,7 @@ export function useOpenSandbox(
     state = await startLab(parts, times, stack);
   });
   after("stop both", async function () {
-    this.timeout(60_000);
+    this.timeout(300_000);
     await stack.disposeAsync();
   });
   return {

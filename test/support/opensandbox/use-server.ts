@@ -142,8 +142,8 @@ export function useServer(make: () => Promise<OpenSandboxUnderTest>): ServerInUs
       return await created;
     },
     says: (id, what) =>
-      eventually(`the server says so of ${id}`, async () => what(await api.get(id, none)), 10_000, 20),
-    goes: (id) => eventually(`${id} is gone`, async () => !(await under.pools.isThere(id)), 10_000, 20),
+      eventually(`the server says so of ${id}`, async () => what(await api.get(id, none)), 50_000, 20),
+    goes: (id) => eventually(`${id} is gone`, async () => !(await under.pools.isThere(id)), 50_000, 20),
   };
 }
 

@@ -47,7 +47,7 @@ export function useVmPlatform(options: { readonly giteaSettings?: GiteaSettings 
       for (const line of telling(lines)) process.stderr.write(`${JSON.stringify(line)}\n`);
   });
   after("stop all of it", async function () {
-    this.timeout(120_000);
+    this.timeout(400_000);
     await stack.disposeAsync();
   });
   return {
