@@ -231,7 +231,7 @@ describe("gitea-opensandbox-runner", () => {
   it("B-93 waits for the agent of the template where it is given no token", async () => {
     const socket = `unix://${at("agent.sock")}`;
     const early = start({ SPIFFE_ENDPOINT_SOCKET: socket });
-    await eventually("it waits", () => early.said().includes("waiting for the agent's socket"), 10_000, 20);
+    await eventually("it waits", () => early.said().includes("waiting for the agent's socket"), 50_000, 20);
     using template = await listen();
     assert.equal(template.socket, socket);
     assert.equal(await early.end, 0);
@@ -296,7 +296,7 @@ describe("gitea-opensandbox-runner", () => {
     await eventually(
       "its agent runs",
       async () => (await readdir(folder)).includes("agent.files"),
-      10_000,
+      50_000,
       20,
     );
     const begun = performance.now();
@@ -321,7 +321,7 @@ describe("gitea-opensandbox-runner", () => {
       "wait",
     );
     const { child, end } = start(guest);
-    await eventually("the bootstrap runs", async () => (await readdir(folder)).includes("up"), 10_000, 20);
+    await eventually("the bootstrap runs", async () => (await readdir(folder)).includes("up"), 50_000, 20);
     child.kill("SIGTERM");
     assert.equal(await end, 5);
     assert.equal(await read("told"), "told\n");

@@ -99,7 +99,7 @@ describe("a VM that is asked for", () => {
       stop.abort(new Error("its task is cancelled"));
       await assert.rejects(first, /its task is cancelled/);
       const second = world.backend.create(again, signal);
-      await eventually("it is looked for", () => world.server.count("list") > 5, 10_000, 5);
+      await eventually("it is looked for", () => world.server.count("list") > 5, 30_000, 5);
       held.release();
       assert.equal((await second).name, name);
       assert.equal(world.sandboxes(name).length, 1);
@@ -154,7 +154,7 @@ describe("a VM that is asked for", () => {
       const next = world.another();
       const found = next.create(again, signal);
       const lists = world.server.count("list");
-      await eventually("it is looked for", () => world.server.count("list") > lists + 5, 10_000, 5);
+      await eventually("it is looked for", () => world.server.count("list") > lists + 5, 30_000, 5);
       held.release();
       assert.equal((await found).name, name);
       assert.equal(world.sandboxes(name).length, 1);
@@ -219,7 +219,7 @@ describe("a VM that is asked for", () => {
           return !refused("retryable", "no_vm")(error);
         }
       };
-      await eventually("it is made", comes, 20_000);
+      await eventually("it is made", comes, 50_000);
     });
 
     it("leaves nothing behind though the server fails to take it back", async () => {

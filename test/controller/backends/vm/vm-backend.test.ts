@@ -48,7 +48,7 @@ describe("VMs of an OpenSandbox server", () => {
   /** So many lists more have been answered. */
   const lists = async ({ server }: VmWorld, count: number) => {
     const before = server.count("list");
-    await eventually("it is listed again", () => server.count("list") > before + count, 10_000, 5);
+    await eventually("it is listed again", () => server.count("list") > before + count, 30_000, 5);
   };
 
   describe("are known though the server's lists are wrong", () => {
@@ -132,7 +132,7 @@ describe("VMs of an OpenSandbox server", () => {
       const { world } = await running({ times: { staleMs: 300 } });
       world.server.setStoreAway(true);
       assert.equal(await phase(world), "running");
-      await eventually("the view is old", () => (world.backend.viewAgeMs() ?? 0) > 300, 10_000, 5);
+      await eventually("the view is old", () => (world.backend.viewAgeMs() ?? 0) > 300, 30_000, 5);
       await assert.rejects(world.backend.list(signal), refused("retryable", /SANDBOX_LIST_UNAVAILABLE/));
       world.server.setStoreAway(false);
       await lists(world, 1);
@@ -165,7 +165,7 @@ describe("VMs of an OpenSandbox server", () => {
         assert.ok(living.length >= 204, `${living.length} of 204 are known`);
         return living.length === 204;
       };
-      await eventually("that one is gone is noticed", isNoticed, 20_000, 20);
+      await eventually("that one is gone is noticed", isNoticed, 50_000, 20);
       await lists(world, 2);
       assert.ok(await isNoticed());
     });
@@ -197,7 +197,7 @@ describe("VMs of an OpenSandbox server", () => {
     await eventually(
       "that is seen",
       async () => (await world.backend.list(signal)).invalid.length > 0,
-      10_000,
+      30_000,
       5,
     );
     const { invalid } = await world.backend.list(signal);
@@ -219,7 +219,7 @@ describe("VMs of an OpenSandbox server", () => {
       await eventually(
         "it is seen",
         async () => (await world.backend.list(signal)).invalid.length === 1,
-        10_000,
+        30_000,
         5,
       );
       await lists(world, 5);
@@ -330,7 +330,7 @@ describe("VMs of an OpenSandbox server", () => {
     it("I1 become one: the one that was handed out stays, though it is the younger", async () => {
       const { world, id } = await running();
       const other = twin(world, 60_000);
-      await eventually("it is gone", () => world.server.sandbox(other.id) === undefined, 10_000, 5);
+      await eventually("it is gone", () => world.server.sandbox(other.id) === undefined, 30_000, 5);
       assert.equal(await phase(world), "running");
       assert.notEqual(world.server.sandbox(id), undefined);
       assert.equal((await world.backend.list(signal)).executors.length, 1);
@@ -339,7 +339,7 @@ describe("VMs of an OpenSandbox server", () => {
     it("I1 become one after a restart: the oldest stays", async () => {
       const world = await aWorld();
       const [younger, older] = [twin(world, 1_000), twin(world, 60_000)];
-      await eventually("one is gone", () => world.server.sandboxes().length === 1, 10_000, 5);
+      await eventually("one is gone", () => world.server.sandboxes().length === 1, 30_000, 5);
       assert.notEqual(world.server.sandbox(older.id), undefined);
       assert.equal(world.server.sandbox(younger.id), undefined);
     });
@@ -392,7 +392,7 @@ describe("VMs of an OpenSandbox server", () => {
       assert.equal(world.server.count("patch"), 1);
       held.release();
       await marking;
-      await eventually("it is deleted", () => world.server.count("delete") === 1, 10_000, 5);
+      await eventually("it is deleted", () => world.server.count("delete") === 1, 30_000, 5);
       stop.abort(new Error("enough"));
       await assert.rejects(killing, /enough/);
       const { labels = {} } = world.server.sandbox(id) ?? {};
@@ -415,7 +415,7 @@ describe("VMs of an OpenSandbox server", () => {
       await world.backend.bindIdentity((await world.listed(name))!, signal);
       world.server.hold(id);
       const deleting = world.backend.delete(name, signal);
-      await eventually("it is stopping", () => world.server.sandbox(id)?.isDeleting === true, 10_000, 5);
+      await eventually("it is stopping", () => world.server.sandbox(id)?.isDeleting === true, 30_000, 5);
       assert.ok(!world.identity.bound.has(name), "the identity goes first");
       assert.equal(await phase(world), "running", "it may still run");
       world.server.release(id);
@@ -467,7 +467,7 @@ describe("VMs of an OpenSandbox server", () => {
     const { world, id } = await running();
     world.server.hold(id);
     const killing = world.backend.kill(name, "it is silent", signal);
-    await eventually("it is stopping", () => world.server.sandbox(id)?.isDeleting === true, 10_000, 5);
+    await eventually("it is stopping", () => world.server.sandbox(id)?.isDeleting === true, 30_000, 5);
     assert.equal(await phase(world), "running");
     const restarted = world.another();
     assert.equal((await world.listed(name, restarted))?.state.phase, "running");
