@@ -11,7 +11,7 @@ const longestCallMs = 12_000;
 const soon = () => AbortSignal.timeout(60_000);
 
 describe("an outage while jobs wait, start and run", function () {
-  this.timeout(240_000);
+  this.timeout(420_000);
   const real = useChaos({
     sizes: [jobs],
     controller: { POD_CAPACITY: String(capacity), POD_BACKLOG: String(jobs) },
@@ -22,7 +22,7 @@ describe("an outage while jobs wait, start and run", function () {
       const controller = real.platform.controller();
       const batch = await real.numbered.dispatch(jobs);
       const isUnderWay = async () => (await batch.begun()).length >= 2 * capacity;
-      await eventually("some jobs are over and others run", isUnderWay);
+      await eventually("some jobs are over and others run", isUnderWay, 120_000);
       await outage();
       await batch.succeeded(await batch.over());
       await real.nothingLeft();

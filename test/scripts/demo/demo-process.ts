@@ -124,7 +124,7 @@ export function useDemo(): DemoRuns {
 
 /** Fails if there is such a process, and for more than a moment: one that was killed is still to be seen until it runs again. */
 export async function assertNoneKnows(word: string): Promise<void> {
-  await eventually("it has ended", () => processesThatKnow(word).length === 0, 10_000).catch(() => undefined);
+  await eventually("it has ended", () => processesThatKnow(word).length === 0, 30_000).catch(() => undefined);
   assert.deepEqual(processesThatKnow(word), []);
 }
 
