@@ -6,7 +6,7 @@ import { eventually } from "../support/eventually.ts";
 import { shortLease, useReplicas } from "../support/replicas.ts";
 
 describe("two controllers of a Deployment", function () {
-  this.timeout(60_000);
+  this.timeout(180_000);
   const peers = useControllerPeers();
   const deploy = useReplicas(peers);
 

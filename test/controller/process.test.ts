@@ -22,7 +22,7 @@ function assertLog(child: ControllerChild, secrets: readonly string[]): void {
 }
 
 describe("the controller as a process", function () {
-  this.timeout(60_000);
+  this.timeout(180_000);
   const peers = useControllerPeers();
   const { nats } = peers;
 

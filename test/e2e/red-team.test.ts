@@ -95,7 +95,7 @@ describe("an attack on a real job", () => {
   let resources: AsyncDisposableStack;
 
   before("let a job run", async function () {
-    this.timeout(90_000);
+    this.timeout(180_000);
     resources = new AsyncDisposableStack();
     gates = await mkdtemp(path.join(tmpdir(), "gate-"));
     await chmod(gates, 0o755);

@@ -6,7 +6,7 @@ import { readJobLog, type WorkflowJob } from "../../scripts/peers/gitea-api/runs
 export type PushedRun = {
   readonly repository: Repository;
   readonly id: number;
-  /** All jobs, as soon as they fit; completed ones unless given. Rejects after 90 s unless told otherwise. */
+  /** All jobs, as soon as they fit; completed ones unless given. Rejects after 180 s unless told otherwise. */
   jobs(
     fits?: (jobs: readonly WorkflowJob[]) => boolean,
     deadlineMs?: number,
@@ -15,7 +15,7 @@ export type PushedRun = {
   log(job: WorkflowJob): Promise<readonly string[]>;
 };
 
-const jobsMs = 90_000;
+const jobsMs = 180_000;
 const soon = (ms = jobsMs) => AbortSignal.timeout(ms);
 
 /** Pushes a workflow into a new repository of this name; resolves with how to wait for its jobs. */

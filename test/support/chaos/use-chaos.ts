@@ -47,7 +47,7 @@ export function useChaos({ sizes, controller = {}, ...options }: ChaosOptions): 
     return made;
   };
   before("make a repository", async function () {
-    this.timeout(60_000);
+    this.timeout(120_000);
     const shared = await mkdtemp(path.join(tmpdir(), "chaos-"));
     await chmod(shared, 0o777);
     made = { shared, numbered: await createNumberedJobs(real.platform.admin, shared, sizes) };

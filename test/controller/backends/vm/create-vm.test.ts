@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { afterEach, describe, it } from "mocha";
 import { executorName } from "../../../../controller/assignment/executor-metadata.ts";
 import { BackendError, type ExecutorRequest } from "../../../../controller/backends/backend.ts";
+import { systemSteadyClock } from "../../../../controller/platform/clock.ts";
 import { describeError } from "../../../../controller/platform/errors.ts";
 import { anExecutorRequest, reaches } from "../../../support/backend-contract.ts";
 import { anAttempt } from "../../../support/builders.ts";
@@ -198,7 +199,11 @@ describe("a VM that is asked for", () => {
 
   describe("where the pool has no place", () => {
     it("waits without burning an attempt, and comes when a place is free", async () => {
-      const world = await aWorld({ places: 1, server: { poolMs: 100 } });
+      // The time for which the server wants to be left alone does not go by until we say so.
+      const beganAt = systemSteadyClock();
+      let isLeftAlone = true;
+      const steady = () => (isLeftAlone ? beganAt : systemSteadyClock());
+      const world = await aWorld({ places: 1, server: { poolMs: 100 }, backend: { steady } });
       const first = await world.backend.create(
         anExecutorRequest("vm", { assignment: { taskId: 7n } }),
         signal,
@@ -211,6 +216,7 @@ describe("a VM that is asked for", () => {
         refused("retryable", "no_vm", /asked again in/),
       );
       assert.equal(posts(world), asked, "the server has said when to come again");
+      isLeftAlone = false;
       await world.backend.delete(first.name, signal);
       const comes = async () => {
         try {
