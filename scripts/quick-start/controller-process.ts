@@ -20,7 +20,8 @@ export type ControllerOptions = {
   readonly onLine?: (line: ControllerLine) => void;
 };
 
-const startDeadlineMs = 60_000;
+/** It ends by itself where it cannot run; a busy machine, or certificates that are not valid yet, only take their time. */
+const startDeadlineMs = 180_000;
 
 /**
  * Starts the controller as a process of its own and waits until it runs. Rejects with the end of its log if it

@@ -178,7 +178,7 @@ jobs:
     });
     await entries().create(left(`ci.${owner}.pod.gitea-task-99-1-0123abcd`, 60_601), signal);
     await entries().create(left("ci.somebody-else.pod.gitea-task-99-1-0123abcd", 60_602), signal);
-    await real.platform.restartController(AbortSignal.timeout(60_000));
+    await real.platform.restartController(AbortSignal.timeout(180_000));
     await real.line(({ msg }) => msg === "registration without executor removed");
     assert.deepEqual((await entries().below(parentId, signal)).map(({ id }) => id).toSorted(), [
       "ci.somebody-else.pod.gitea-task-99-1-0123abcd",

@@ -36,7 +36,7 @@ export type ChaosOptions = Pick<
 };
 
 const preload = pathToFileURL(path.join(import.meta.dirname, "../fail-points.ts")).href;
-const soon = () => AbortSignal.timeout(60_000);
+const soon = () => AbortSignal.timeout(180_000);
 
 /** Registers hooks that run one platform with scaled times for the surrounding file or `describe`. */
 export function useChaos({ sizes, controller = {}, ...options }: ChaosOptions): ChaosUnderTest {
