@@ -104,7 +104,7 @@ describe("npm run demo", () => {
     ["while a job runs", /claimed: gitea-runner runs it/, "SIGTERM", 143],
     ["between two jobs", /Gitea has its result/, "SIGINT", 130],
   ] as const)
-    it(`leaves nothing, and ends within 10 s, when ${by} comes ${moment}`, async () => {
+    it(`leaves nothing, and ends soon, when ${by} comes ${moment}`, async () => {
       const demo = demos.start(["--exit"]);
       await demo.line(line);
       assert.equal(await demo.stop(by), code);

@@ -1,4 +1,7 @@
 import assert from "node:assert/strict";
+import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
 import { after, before, describe, it } from "mocha";
 import { systemClock } from "../../controller/platform/clock.ts";
 import { registerRunner } from "../../scripts/peers/gitea-api/register-runner.ts";
@@ -65,7 +68,11 @@ describe("jobs that are silent, waiting, cancelled or impossible, with a Gitea o
     return Object.fromEntries(jobs.map((each) => [each.name, each]));
   };
 
+  let gates = "";
+  const gate = () => path.join(gates, "open");
   before("push all of them", async () => {
+    gates = await mkdtemp(path.join(tmpdir(), "gate-"));
+    await chmod(gates, 0o755);
     const { admin, gitea } = real.platform;
     const session = await logIn(admin, stop.signal);
     const place = { name: "patience", admin, session, making: createLane() };
@@ -79,8 +86,8 @@ describe("jobs that are silent, waiting, cancelled or impossible, with a Gitea o
       ].join(""),
       forgotten: job("forgotten", "    runs-on: deaf\n", "echo never"),
       silent: job("silent", pod, `exec sleep ${silentSeconds}`),
-      // Holds the only slot for longer than Gitea is patient.
-      first: job("first", vm, `exec sleep ${silentSeconds}`),
+      // Holds the only slot until the one behind it has waited for longer than Gitea is patient.
+      first: job("first", vm, `while [ ! -e ${gate()} ]; do sleep 0.2; done`),
       children: job("children", pod, `bash -c 'exec -a left-by-a-cancelled-step sleep 300; true'`),
       unoffered: job("unoffered", "    runs-on: [self-hosted, gpu]\n", "echo never"),
     };
@@ -105,7 +112,10 @@ describe("jobs that are silent, waiting, cancelled or impossible, with a Gitea o
       stop.signal,
     );
   });
-  after("give up what still waits", () => stop.abort());
+  after("give up what still waits", async () => {
+    stop.abort();
+    await rm(gates, { recursive: true, force: true });
+  });
 
   it("B-02 fails a job that nobody can run before Gitea does, and says in its log what was asked and what is offered", async () => {
     const hand = await of("impossible");
@@ -179,6 +189,12 @@ describe("jobs that are silent, waiting, cancelled or impossible, with a Gitea o
 
   it("keeps a job alive that waits for a slot for longer than Gitea is patient", async () => {
     const hand = await of("second");
+    const stored = ({ msg, repository }: ControllerLine) =>
+      msg === "task stored" && repository === fullName(hand);
+    const storedAt = Date.parse(String((await real.line(stored))["time"]));
+    const isLong = () => systemClock.now() - storedAt > silentSeconds * 1_000;
+    await eventually("it has waited for longer than Gitea is patient", isLong);
+    await writeFile(gate(), "");
     const { second } = await ended(hand);
     assert.equal(second?.conclusion, "success");
     const { first } = await ended(await of("first"));
@@ -186,12 +202,10 @@ describe("jobs that are silent, waiting, cancelled or impossible, with a Gitea o
     // It was ours already all the time that it waited.
     const at = (fits: (line: ControllerLine) => boolean) =>
       Date.parse(String(real.lines.find((line) => fits(line))?.["time"]));
-    const stored = ({ msg, repository }: ControllerLine) =>
-      msg === "task stored" && repository === fullName(hand);
     const id = real.lines.find((line) => stored(line))?.["assignment"];
     const created = ({ event, assignment }: ControllerLine) =>
       event === "executor_created" && assignment === id;
-    const waited = at(created) - at(stored);
+    const waited = at(created) - storedAt;
     assert.ok(waited > zombieSeconds * 1000, `it waited for ${waited} ms only`);
   });
 
