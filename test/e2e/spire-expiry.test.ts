@@ -48,7 +48,7 @@ describe("an SVID of real SPIRE that expires while its session is open and its j
    */
   const callUntilRefused = async (session: HeldSession, repository: string) => {
     const asJob = `permission_denied: no key verifies the capability for ${idOf(repository)}`;
-    for (let servedAt = 0; ; ) {
+    for (let servedAt = 0; ;) {
       const begunAt = systemClock.now();
       const answer = await session.call();
       if (answer !== asJob) return { answer, servedAt, refusedAt: systemClock.now() };

@@ -116,10 +116,7 @@ export function describeWorkloadApi(
     it("does not know the workload in time: the error tells the ID, the endpoint and why", async () => {
       await assert.rejects(openX509Source(options(hastyMs), signal), (error) => {
         assert.ok(error instanceof SvidUnavailableError);
-        assert.match(
-          error.message,
-          new RegExp(`no X.509-SVID for ${id} from unix://.*none came within 5 s`),
-        );
+        assert.match(error.message, new RegExp(`no X.509-SVID for ${id} from unix://.*none came within 5 s`));
         assert.match(error.message, /last problem: .*(permission_denied|ENOENT|other SVIDs only)/);
         return true;
       });
