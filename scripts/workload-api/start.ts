@@ -23,7 +23,7 @@ export type RunningWorkloadApi = AsyncDisposable & {
   stop(): Promise<void>;
 };
 
-const readyDeadlineMs = 15_000;
+const readyDeadlineMs = 120_000;
 
 /** Starts the development Workload API and waits until it is ready. Rejects with the end of its log if it is not. */
 export async function startWorkloadApi(options: WorkloadApiOptions): Promise<RunningWorkloadApi> {

@@ -147,7 +147,7 @@ describe("bad tasks, with records and messages in a real nats-server", () => {
   it("are not lost with the metadata of their executor: the job ends as it does, and what is left goes when it is old", async () => {
     const opened = await jetStream.open();
     const times = { deadlineMarginMs: 500, endlessMs: 3_600_000 };
-    const one = createCore(opened, { capacity: 1, timeoutMs: 4_000, times });
+    const one = createCore(opened, { capacity: 1, timeoutMs: 12_000, times });
     await one.start();
     const job = one.model.addJob({ runsOn });
     const record = await one.record(job, ({ phase }) => phase.name === "starting");

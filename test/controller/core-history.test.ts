@@ -37,7 +37,8 @@ describe("the history that the core leaves in a real stream", () => {
 
   it("B-31 tells of one job what happened to it, in order, and none of its secrets", async () => {
     const opened = await jetStream.open();
-    const one = createCore(opened);
+    // It ends by itself, and is not killed for being slow.
+    const one = createCore(opened, { times: { terminalGraceMs: 30_000 } });
     await one.start();
     const job = one.model.addJob({ runsOn, secrets: { DEPLOY_KEY: "zq7Pw3-planted" } });
     const record = await one.record(job, inPhase("starting"));

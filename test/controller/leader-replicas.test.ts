@@ -3,10 +3,10 @@ import { describe, it } from "mocha";
 import { LeaseLostError } from "../../controller/lifecycle/lead.ts";
 import { useControllerPeers } from "../support/controller-peers.ts";
 import { eventually } from "../support/eventually.ts";
-import { useReplicas } from "../support/replicas.ts";
+import { shortLease, useReplicas } from "../support/replicas.ts";
 
 describe("two controllers of a Deployment", function () {
-  this.timeout(60_000);
+  this.timeout(180_000);
   const peers = useControllerPeers();
   const deploy = useReplicas(peers);
 
@@ -45,7 +45,7 @@ describe("two controllers of a Deployment", function () {
 
   it("B-24 hand over at once when the leader ends in order", async () => {
     // One that was not released would be waited for for ever, as far as a test goes.
-    const { deployment, first, second } = await twoReplicas({ durationMs: 600_000 });
+    const { deployment, first, second } = await twoReplicas();
     const job = peers.gitea.addJob({ runsOn: ["self-hosted", "pod"] });
     await eventually("the job has an executor", () => first.backend.called("create").length > 0);
     first.stop();
@@ -58,7 +58,7 @@ describe("two controllers of a Deployment", function () {
   });
 
   it("let the one that has lost the Lease serve on until the other one leads, and never lead again", async () => {
-    const { deployment, first, second } = await twoReplicas();
+    const { deployment, first, second } = await twoReplicas(shortLease);
     second.stop();
     await second.ended;
     first.setApiAway(true);
@@ -81,7 +81,7 @@ describe("two controllers of a Deployment", function () {
   });
 
   it("need no other sign than that the API server is back: who has lost the Lease ends, and the next one leads", async () => {
-    const deployment = await deploy();
+    const deployment = await deploy(shortLease);
     const first = await deployment.start("controller-a");
     await eventually("it listens", () => first.listens());
     deployment.kubernetes.setAway(true);

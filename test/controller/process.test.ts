@@ -22,7 +22,7 @@ function assertLog(child: ControllerChild, secrets: readonly string[]): void {
 }
 
 describe("the controller as a process", function () {
-  this.timeout(60_000);
+  this.timeout(180_000);
   const peers = useControllerPeers();
   const { nats } = peers;
 
@@ -250,11 +250,13 @@ describe("the controller as a process", function () {
   it("B-80 puts what nobody caught, and node's own warnings, into lines of the log", async () => {
     const code = [
       `process.emitWarning("a warning");`,
-      `setTimeout(() => { throw Object.assign(new Error("nobody caught this"), { token: ["zq7", "Pw3"].join("") }); }, 500);`,
+      `process.on("SIGUSR2", () => { throw Object.assign(new Error("nobody caught this"), { token: ["zq7", "Pw3"].join("") }); });`,
     ].join("");
     const inject = `--import=data:text/javascript,${encodeURIComponent(code)}`;
     const url = `nats://127.0.0.1:${await freePort()}`;
     await using child = start(await environment({ NATS_URL: url }), [inject]);
+    await child.line("nats is not reachable, waiting for it");
+    child.signal("SIGUSR2");
     assert.equal(await child.exited, 1);
     assertLog(child, [...secrets(), "zq7Pw3"]);
     assert.equal(child.lines().filter(({ msg }) => msg === "runner stopped").length, 1);

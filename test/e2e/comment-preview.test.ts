@@ -59,7 +59,7 @@ describe("npm run comment-preview, on a pull request of the real Gitea", () => {
       PULL_REQUEST: String(pull),
     };
     const args = [program, stack, file];
-    return await runToEnd({ program: process.execPath, args, environment, deadline: 60_000 }, signal);
+    return await runToEnd({ program: process.execPath, args, environment, deadline: 100_000 }, signal);
   };
   const commented = async (...args: Parameters<typeof run>) => {
     const { exitCode, stdout, stderr } = await run(...args);

@@ -104,7 +104,7 @@ describe("npm run demo", () => {
     ["while a job runs", /claimed: gitea-runner runs it/, "SIGTERM", 143],
     ["between two jobs", /Gitea has its result/, "SIGINT", 130],
   ] as const)
-    it(`leaves nothing, and ends within 10 s, when ${by} comes ${moment}`, async () => {
+    it(`leaves nothing, and ends soon, when ${by} comes ${moment}`, async () => {
       const demo = demos.start(["--exit"]);
       await demo.line(line);
       assert.equal(await demo.stop(by), code);
@@ -192,8 +192,11 @@ describe("npm run demo", () => {
     it("draws a table on a terminal that shows each stage in place, and puts the cursor back", async function () {
       const missing = await missingTools([terminalTool, "stty"]);
       if (missing.length > 0) skipFor(this, `there is no ${missing.join(", ")}`);
-      const file = await workflowFile("seen", workflow("seen", "sleep 2"));
+      const gate = path.join(real.folder, "seen");
+      const file = await workflowFile("seen", workflow("seen", `until [ -e ${gate} ]; do sleep 0.1; done`));
       const demo = demos.startOnTerminal(options("--workflow", file));
+      await demo.line(/seen +pod .*running/);
+      await writeFile(gate, "");
       assert.equal(await demo.ended, 0);
       const written = demo.lines.join("\n");
       assert.ok(written.lastIndexOf(showCursor) > written.lastIndexOf(hideCursor));

@@ -88,7 +88,7 @@ describe("the real Gitea", () => {
     try {
       const run = await awaitRun(admin, repository, { sha, fits: completed, deadlineMs: 60_000 }, soon());
       assert.equal(run.conclusion, "success");
-      const wanted = { run: run.id, fits: () => true, deadlineMs: 10_000 };
+      const wanted = { run: run.id, fits: () => true, deadlineMs: 60_000 };
       const [job] = await awaitJobs(admin, repository, wanted, soon());
       assert.ok(job !== undefined);
       assert.equal(job.runner_name, "official");
@@ -107,10 +107,10 @@ describe("the real Gitea", () => {
       "README.md": "Two files, one run\n",
     };
     const { sha } = await pushFiles(admin, repository, { files }, soon());
-    const run = await awaitRun(admin, repository, { sha, deadlineMs: 10_000 }, soon());
+    const run = await awaitRun(admin, repository, { sha, deadlineMs: 60_000 }, soon());
     assert.equal(run.status, "queued");
     await cancelRun(await logIn(admin, soon()), repository, run.id, soon());
-    const ended = await awaitRun(admin, repository, { sha, fits: completed, deadlineMs: 10_000 }, soon());
+    const ended = await awaitRun(admin, repository, { sha, fits: completed, deadlineMs: 60_000 }, soon());
     assert.equal(ended.conclusion, "cancelled");
   });
 

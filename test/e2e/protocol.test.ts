@@ -265,7 +265,7 @@ describe("Gitea's wire format, message by message", () => {
         // Both legs of the matrix, once the job that they need has ended.
         const fits = (jobs: readonly { name: string; status: string }[]) =>
           jobs.filter(({ name, status }) => name.startsWith("second") && status === "queued").length === 2;
-        await awaitJobs(real.admin, repository, { run, fits, deadlineMs: 20_000 }, soon());
+        await awaitJobs(real.admin, repository, { run, fits, deadlineMs: 60_000 }, soon());
         const legs: Task[] = [];
         for (let i = 0; i < 2; i++) {
           const leg = await call(codec, RunnerService.method.fetchTask, {}, runner);
@@ -310,7 +310,7 @@ describe("Gitea's wire format, message by message", () => {
       const run = await dispatch("caller.yml");
       const fits = (jobs: readonly { status: string; labels?: readonly string[] | null | undefined }[]) =>
         jobs.some(({ status, labels }) => status === "queued" && labels?.includes("pod") === true);
-      await awaitJobs(real.admin, repository, { run, fits, deadlineMs: 20_000 }, soon());
+      await awaitJobs(real.admin, repository, { run, fits, deadlineMs: 60_000 }, soon());
       const task = await next();
       const reading = readOf(task);
       assert.ok(reading.ok, reading.ok ? "" : describeFailure(reading.failure));

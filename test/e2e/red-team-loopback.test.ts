@@ -14,7 +14,9 @@ import type { PushedRun } from "../support/push-run.ts";
  * Gitea receives, byte for byte, is in the same attacks' unit test, test/controller/bootstrap/red-team.test.ts.
  */
 
-/** Nothing moves any more: a connection that is kept would stay open. */
+/** Until an answer begins, or the connection is closed without one. */
+const answerMs = 60_000;
+/** Nothing moves any more behind an answer: a connection that is kept would stay open. */
 const idleMs = 300;
 const pong = "pong-from-gitea";
 
@@ -25,14 +27,18 @@ function ping(line: string, headers = "connection: close\r\n"): string {
   return `POST ${line}\r\nhost: x\r\n${type}${headers}content-length: ${body.length}\r\n\r\n${body}`;
 }
 
-/** Writes bytes as they are; resolves to what has come back. */
+/** Writes bytes as they are; resolves to what has come back until the connection is closed, or idle behind an answer. */
 function send(origin: string, text: string): Promise<string> {
   const { hostname, port } = new URL(origin);
   return new Promise((resolve) => {
     let answer = "";
     const socket = net.connect(Number(port), hostname);
-    socket.setTimeout(idleMs, () => socket.destroy()).on("error", () => undefined);
-    socket.on("data", (chunk: Buffer) => (answer += chunk.toString("latin1")));
+    socket.setTimeout(answerMs, () => socket.destroy()).on("error", () => undefined);
+    socket.on("data", (chunk: Buffer) => {
+      answer += chunk.toString("latin1");
+      // An answer may come in pieces; the last word of one that names its end is the connection's.
+      socket.setTimeout(/^connection: close\r$/im.test(answer) ? answerMs : idleMs);
+    });
     socket.once("close", () => resolve(answer));
     socket.write(Buffer.from(text, "latin1"));
   });

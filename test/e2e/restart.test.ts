@@ -49,7 +49,7 @@ describe("a controller that is restarted while a job runs", () => {
       assert.equal(await old.exited, end === "SIGTERM" ? "exit code 0" : "SIGKILL");
 
       const seen = real.lines.length;
-      await real.platform.restartController(AbortSignal.timeout(60_000));
+      await real.platform.restartController(AbortSignal.timeout(180_000));
       const found = await real.line(
         (line) =>
           real.lines.indexOf(line) >= seen && line.msg === "executors found" && line["backend"] === "pod",

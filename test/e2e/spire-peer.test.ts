@@ -126,7 +126,7 @@ describe("the real SPIRE", () => {
         const expectedId = parseSpiffeId(`spiffe://${trustDomain}/ci/job-${first}`);
         const log = createRecordingLogger();
         const wanted = { client, expectedId, clock: systemClock, random: Math.random, log };
-        await using source = await openX509Source({ ...wanted, readyTimeoutMs: 10_000 }, signal);
+        await using source = await openX509Source({ ...wanted, readyTimeoutMs: 60_000 }, signal);
         assert.equal(source.current().id, expectedId);
       });
 
@@ -139,7 +139,7 @@ describe("the real SPIRE", () => {
       const expectedId = parseSpiffeId(`spiffe://${trustDomain}/ci/after-crash`);
       const wanted = { client, expectedId, clock: systemClock, random: Math.random };
       const log = createRecordingLogger();
-      await using source = await openX509Source({ ...wanted, log, readyTimeoutMs: 10_000 }, signal);
+      await using source = await openX509Source({ ...wanted, log, readyTimeoutMs: 60_000 }, signal);
       assert.equal(source.current().id, expectedId);
     });
   });

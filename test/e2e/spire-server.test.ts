@@ -76,7 +76,7 @@ describe("the real SPIRE server and agents in guests", () => {
 
   const sourceOf = async (expectedId: SpiffeId): Promise<X509Source> => {
     const client = stack.use(createWorkloadClient({ kind: "unix", path: spire.agentSocket }));
-    return stack.use(await openX509Source({ client, expectedId, readyTimeoutMs: 30_000, ...common }, signal));
+    return stack.use(await openX509Source({ client, expectedId, readyTimeoutMs: 60_000, ...common }, signal));
   };
   const clientAs = async (id: SpiffeId): Promise<AgentsClient> =>
     stack.use(
@@ -229,7 +229,7 @@ describe("the real SPIRE server and agents in guests", () => {
       await eventually(
         "the job has its identity",
         async () => (await fetchAs(jobUid, socket)).code === 0,
-        30_000,
+        60_000,
         500,
       );
       assert.ok((await fetchAs(jobUid, socket)).stdout.includes(metadata.assignment.spiffeId));

@@ -34,7 +34,7 @@ describe("a controller that a newer version takes the place of, and that comes b
   });
   after(() => rm(folder, { recursive: true, force: true }));
 
-  const soon = () => AbortSignal.timeout(60_000);
+  const soon = () => AbortSignal.timeout(180_000);
   /** A line of the controller that runs now. */
   const restarted = async (changed: Readonly<Record<string, string>> = {}) => {
     const seen = real.lines.length;

@@ -21,8 +21,9 @@ describeWorkloadApi("the Workload API of real SPIRE", buildMs, makeSpire);
 describeWorkloadApi("the development Workload API", startMs, makeDevelopment);
 
 /** An SVID of SPIRE begins ten seconds before it is made and is renewed at half of its life: at once, here. */
-const spireTtlSeconds = 3;
-const developmentTtlSeconds = 3;
+const spireTtlSeconds = 8;
+/** Long enough to be still valid when a busy machine has noticed that there will be no other. */
+const developmentTtlSeconds = 8;
 
 async function makeFolder(stack: AsyncDisposableStack): Promise<string> {
   const folder = await mkdtemp(path.join(tmpdir(), "workload-api-"));

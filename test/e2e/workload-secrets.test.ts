@@ -123,6 +123,8 @@ describe("a secret of a repository, from the queue to the end of its job", funct
   it("is in no file of ours while the job runs, and neither are the job's tokens", async () => {
     await open("go");
     await eventually("the start of the job with the secret", () => has("begun"), allMs);
+    // From here on there is one executor, and no other goes while we look around.
+    await real.line((line) => line.msg === "executor deleted" && line["assignment"] !== assignment);
     const found = await keeps(assignment);
     assert.ok(
       found.some((file) => file.endsWith("/executor.json")),
@@ -135,13 +137,17 @@ describe("a secret of a repository, from the queue to the end of its job", funct
 
   it("is in the environment of the job's own processes only, and in no command line", async () => {
     const uid = process.geteuid?.() === 0 ? Number(await told("uid")) : process.geteuid?.();
-    const holders = readdirSync("/proc").filter(
-      (pid) => /^\d+$/.test(pid) && read(`/proc/${pid}/environ`).includes(planted),
-    );
+    const holders = readdirSync("/proc").flatMap((pid) => {
+      if (!/^\d+$/.test(pid) || !read(`/proc/${pid}/environ`).includes(planted)) return [];
+      const command = read(`/proc/${pid}/cmdline`).toString();
+      const owner = statSync(`/proc/${pid}`, { throwIfNoEntry: false })?.uid;
+      // One that has ended meanwhile has neither: the step's sleeps are short.
+      return command === "" || owner === undefined ? [] : [{ command, owner }];
+    });
     assert.ok(holders.length > 0, "the step itself has it");
-    for (const pid of holders) {
-      assert.equal(statSync(`/proc/${pid}`).uid, uid);
-      assert.match(read(`/proc/${pid}/cmdline`).toString(), /^(bash|sleep)\0/);
+    for (const { command, owner } of holders) {
+      assert.equal(owner, uid);
+      assert.match(command, /^(bash|sleep)\0/);
     }
     for (const pid of readdirSync("/proc").filter((name) => /^\d+$/.test(name)))
       assert.ok(!read(`/proc/${pid}/cmdline`).includes(planted), `process ${pid}`);

@@ -7,6 +7,8 @@ import { chromium, type BrowserContext, type Page } from "playwright-core";
 import type { GiteaAdmin } from "../../scripts/peers/gitea-api/admin.ts";
 
 const executable = "/usr/bin/chromium";
+const startMs = 120_000;
+const pageMs = 90_000;
 /** It must not look for anything outside this machine. */
 const quiet = [
   "--no-sandbox",
@@ -32,7 +34,7 @@ export function useBrowser(): BrowserUnderTest {
   let context: BrowserContext | undefined;
   let profile: string | undefined;
   before("start the browser", async function () {
-    this.timeout(60_000);
+    this.timeout(startMs);
     if (!existsSync(executable)) {
       const reason = `${executable} is missing: apt-get install chromium`;
       if (process.env["CI"] === "true") throw new Error(reason);
@@ -46,7 +48,9 @@ export function useBrowser(): BrowserUnderTest {
       args: quiet,
       viewport: { width: 1300, height: 1000 },
     };
-    context = await chromium.launchPersistentContext(profile, launch);
+    context = await chromium.launchPersistentContext(profile, { ...launch, timeout: startMs });
+    // What a page shows comes a moment later, and on a busy machine more than that.
+    context.setDefaultTimeout(pageMs);
   });
   after("stop the browser", async () => {
     await context?.close();

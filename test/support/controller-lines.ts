@@ -4,11 +4,11 @@ import type { ControllerLine } from "../../scripts/quick-start/controller-proces
 export type ControllerLines = {
   readonly lines: readonly ControllerLine[];
   readonly add: (line: ControllerLine) => void;
-  /** The first line, logged already or yet to come, that fits. Rejects after 60 s unless told otherwise. */
+  /** The first line, logged already or yet to come, that fits. Rejects after 100 s unless told otherwise. */
   readonly line: (fits: (line: ControllerLine) => boolean, deadlineMs?: number) => Promise<ControllerLine>;
 };
 
-const lineMs = 60_000;
+const lineMs = 100_000;
 
 export function createControllerLines(): ControllerLines {
   const lines: ControllerLine[] = [];

@@ -9,7 +9,7 @@ const defaultEveryMs = 100;
 export async function eventually(
   what: string,
   done: () => boolean | Promise<boolean>,
-  deadlineMs = 60_000,
+  deadlineMs = 100_000,
   everyMs = defaultEveryMs,
 ): Promise<void> {
   const late = AbortSignal.timeout(deadlineMs);

@@ -7,6 +7,7 @@ import { z } from "zod";
 import { askGitea } from "../../scripts/peers/gitea-api/client.ts";
 import { trustDomain } from "../../scripts/quick-start/identities.ts";
 import { eventually } from "./eventually.ts";
+import { processesMentioning } from "./find-processes.ts";
 import { healthPages } from "./health-pages.ts";
 import { type PlatformUnderTest, usePlatform } from "./platform.ts";
 import type { PushedRun } from "./push-run.ts";
@@ -91,7 +92,10 @@ jobs:
     victim = await stealCredentials(real.platform.folder);
     assert.equal(victim.spiffeId, victimsId);
   });
-  before("take over an executor, and the one that takes its place", async () => {
+  before("take over an executor, and the one that takes its place", async function () {
+    this.timeout(180_000);
+    using issuer = pausable();
+    issuer.pause();
     mallorysRun = await real.push(
       "mallory",
       `
@@ -104,6 +108,9 @@ jobs:
 `,
     );
     earlier = await takeOver(0);
+    issuer.resume();
+    await real.line(({ event, backend }) => event === "identity_bound" && backend === "vm");
+    issuer.pause();
     process.kill(earlier.pid, "SIGKILL");
     mallory = await takeOver(1);
     assert.ok(mallory.assignmentId === earlier.assignmentId && mallory.capability !== earlier.capability);
@@ -119,7 +126,15 @@ jobs:
   });
   after(() => rm(folder, { recursive: true, force: true }));
 
-  /** Waits for the VM backend's executor of this number and stops its bootstrap, which has hardly begun to load. */
+  /** The development Workload API: as long as it stands still no bootstrap gets the SVID without which it cannot claim. */
+  function pausable() {
+    const [found, ...more] = processesMentioning(path.join(real.platform.folder, "spiffe"));
+    assert.ok(found !== undefined && more.length === 0, "one process serves all identities");
+    const resume = () => void process.kill(found.pid, "SIGCONT");
+    return { pause: () => void process.kill(found.pid, "SIGSTOP"), resume, [Symbol.dispose]: resume };
+  }
+
+  /** Waits for the VM backend's executor of this number and stops its bootstrap before it can claim. */
   async function takeOver(number: number): Promise<Credentials> {
     const created = () =>
       real.lines.filter(({ event, backend }) => event === "executor_created" && backend === "vm");

@@ -24,7 +24,7 @@ import { anAssignment, testStart } from "./builders.ts";
 import type { NatsUnderTest } from "./nats.ts";
 
 /** Long enough for every server that answers. */
-export const soon = () => AbortSignal.timeout(15_000);
+export const soon = () => AbortSignal.timeout(50_000);
 
 /** The way to the bucket, if it is not to be the usual one. */
 export type BucketOptions = { readonly connection?: NatsLink; readonly requestMs?: number };

@@ -12,7 +12,7 @@ export type PlatformUnderTest = {
   readonly platform: Platform;
   /** What the controller has logged so far. */
   readonly lines: readonly ControllerLine[];
-  /** The first line, logged already or yet to come, that fits. Rejects after 60 s. */
+  /** The first line, logged already or yet to come, that fits. Rejects after 100 s. */
   line(fits: (line: ControllerLine) => boolean): Promise<ControllerLine>;
   /** Pushes a workflow into a new repository of this name; resolves with how to wait for its jobs. */
   push(name: string, workflow: string): Promise<PushedRun>;
@@ -48,7 +48,7 @@ export function usePlatform(
     for (const line of telling(told.lines)) process.stderr.write(`${JSON.stringify(line)}\n`);
   });
   after("stop all of it", async function () {
-    this.timeout(60_000);
+    this.timeout(120_000);
     await started?.stop();
   });
   return {

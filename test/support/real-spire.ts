@@ -83,7 +83,7 @@ export function spireOf(real: PlatformUnderTest): RealSpire {
     facadeSource: async () => {
       const client = createWorkloadClient({ kind: "unix", path: spire().agentSocket });
       const common = { clock: systemClock, random: Math.random, log: createRecordingLogger() };
-      const wanted = { client, expectedId: facadeId, readyTimeoutMs: 10_000, ...common };
+      const wanted = { client, expectedId: facadeId, readyTimeoutMs: 60_000, ...common };
       const source = await openX509Source(wanted, signal);
       return {
         current: () => source.current(),

@@ -43,8 +43,10 @@ export type Deployment = {
   leader(): Promise<string>;
 };
 
-/** A Lease that ends soon, and long enough for a busy machine. */
-const leaseTimes: LeaseTimes = { durationMs: 4_000, renewDeadlineMs: 3_000, retryMs: 200 };
+/** Nobody loses it by itself, however busy the machine is. */
+const leaseTimes: LeaseTimes = { durationMs: 600_000, renewDeadlineMs: 450_000, retryMs: 200 };
+/** A Lease that ends soon, for tests in which it is to be lost. */
+export const shortLease: LeaseTimes = { durationMs: 8_000, renewDeadlineMs: 6_000, retryMs: 200 };
 
 /** Makes Deployments of controllers that have everything but a network to their cluster; all end with the test. */
 export function useReplicas(peers: ControllerPeers) {

@@ -14,7 +14,7 @@ export function runAs(
     gid: uid,
     cwd: "/",
     env: environment,
-    timeout: 30_000,
+    timeout: 100_000,
     killSignal: "SIGKILL",
   } as const;
   return new Promise((resolve) => {

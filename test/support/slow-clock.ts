@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { mkdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -13,7 +14,7 @@ const compileMs = 60_000;
  * well. Go programs do not ask the C library what time it is, so one that inherits the variables is not changed.
  */
 export function useSlowClock(behindSeconds: number): Readonly<Record<string, string>> {
-  const folder = path.join(tmpdir(), `slow-clock-${process.pid}`);
+  const folder = path.join(tmpdir(), `slow-clock-${randomUUID()}`);
   const library = path.join(folder, "slow-clock.so");
   before("compile the slow clock", async () => {
     await mkdir(folder);

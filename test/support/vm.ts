@@ -13,7 +13,7 @@ export const shortVmTimes: VmTimes = {
   staleMs: 2_000,
   checkMs: 200,
   lagMs: 60,
-  createWindowMs: 1_500,
+  createWindowMs: 10_000,
   searchMs: 20,
   goneMs: 5_000,
   goneEveryMs: 10,

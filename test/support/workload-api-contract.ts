@@ -33,7 +33,9 @@ export type WorkloadApiUnderTest = AsyncDisposable & {
   start(): Promise<void>;
 };
 
-const readyTimeoutMs = 10_000;
+const readyTimeoutMs = 50_000;
+/** Long enough for a first answer, of which the error tells. */
+const hastyMs = 5_000;
 const { signal } = new AbortController();
 
 /** What our client and source expect of any Workload API, with SVIDs that live so briefly that they are renewed at once. */
@@ -84,7 +86,7 @@ export function describeWorkloadApi(
         });
       });
     const jwt = (audience: string) =>
-      fetchJwtSvid({ client: client(), audience, expectedId: id, timeoutMs: 5_000 }, signal);
+      fetchJwtSvid({ client: client(), audience, expectedId: id, timeoutMs: 30_000 }, signal);
     /** Asks until the entry has arrived. */
     const jwtSoon = async (audience: string) => {
       await open();
@@ -112,12 +114,9 @@ export function describeWorkloadApi(
     });
 
     it("does not know the workload in time: the error tells the ID, the endpoint and why", async () => {
-      await assert.rejects(openX509Source(options(1_500), signal), (error) => {
+      await assert.rejects(openX509Source(options(hastyMs), signal), (error) => {
         assert.ok(error instanceof SvidUnavailableError);
-        assert.match(
-          error.message,
-          new RegExp(`no X.509-SVID for ${id} from unix://.*none came within 1.5 s`),
-        );
+        assert.match(error.message, new RegExp(`no X.509-SVID for ${id} from unix://.*none came within 5 s`));
         assert.match(error.message, /last problem: .*(permission_denied|ENOENT|other SVIDs only)/);
         return true;
       });
@@ -182,7 +181,7 @@ export function describeWorkloadApi(
       await api.register(name, id);
       await jwtSoon("a");
       const asking = fetchJwtSvid(
-        { client: client(), audience: "a", expectedId: parseSpiffeId(`${id}-other`), timeoutMs: 5_000 },
+        { client: client(), audience: "a", expectedId: parseSpiffeId(`${id}-other`), timeoutMs: 30_000 },
         signal,
       );
       await assert.rejects(asking, (error) => {

@@ -102,12 +102,9 @@ jobs:
     const running = test.run({ binary, environment });
     while (!test.facade.rows.includes("begun"))
       await test.facade.called("updateLog", test.facade.logs.length + 1);
-    const cancelled = performance.now();
     test.facade.result = Result.CANCELLED;
+    // gitea-runner reports every 5 s, and hears of the cancel then: long before the step would end by itself.
     assert.equal(await running, Result.CANCELLED);
-    // gitea-runner reports every 5 s, and hears of the cancel then.
-    const took = performance.now() - cancelled;
-    assert.ok(took < 20_000, `${took} ms`);
     assert.ok(!test.facade.rows.includes("never"));
     assert.deepEqual(
       test.facade.states.at(-1)?.state?.steps.map(({ result }) => result),
@@ -163,10 +160,7 @@ jobs:
     await test.facade.called("updateTask");
     const rpcs = ["updateLog", "updateTask"] as const;
     for (const rpc of rpcs) test.facade.fail(rpc, Code.Unavailable);
-    const begun = performance.now();
     await test.log.line("gitea-runner is over");
-    const took = performance.now() - begun;
-    assert.ok(took < 20_000, `${took} ms`);
     assert.equal(test.facade.rows.length, 0);
     for (const rpc of rpcs) test.facade.recover(rpc);
     assert.equal(await running, Result.FAILURE);

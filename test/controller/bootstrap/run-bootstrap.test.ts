@@ -103,7 +103,7 @@ describe("an executor whose gitea-runner reports no result", () => {
   });
 
   it("does not let the log hold the result up", async () => {
-    await using test = await bootstrapUnderTest({ part: "dies", times: { logs: 50, deliver: 200 } });
+    await using test = await bootstrapUnderTest({ part: "dies", times: { logs: 50, deliver: 5_000 } });
     test.facade.fail("updateLog", Code.Unavailable);
     assert.equal(await test.run(), Result.FAILURE);
     assert.deepEqual(test.facade.rows, []);
@@ -192,9 +192,9 @@ describe("an executor that may not run its job", () => {
 });
 
 describe("an executor that does not hear whether it has claimed", () => {
-  const start = 1_500;
+  const start = 3_000;
   /** Asked every 10 ms at most: that takes longer. */
-  const often = 160;
+  const often = 310;
 
   it("goes on to ask when its time to start is over: if it has, nobody else will ever run the job", async () => {
     await using test = await bootstrapUnderTest({ times: { start } });

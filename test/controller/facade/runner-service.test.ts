@@ -27,7 +27,7 @@ import {
 const assignment = anAssignment();
 const taskId = assignment.taskId;
 /** Long enough for everything here; begins when it is asked for. */
-const soon = () => AbortSignal.timeout(10_000);
+const soon = () => AbortSignal.timeout(50_000);
 const unknownField = { no: 1999, wireType: WireType.LengthDelimited, data: Uint8Array.of(3, 1, 2, 3) };
 
 /** Rejects with this code. */

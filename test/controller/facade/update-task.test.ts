@@ -18,7 +18,7 @@ const away = new Error("NATS is away");
 const noAnswer = new GiteaError("transient", "no answer");
 const startedAt = timestampFromDate(new Date("2026-01-01T00:00:01Z"));
 /** Long enough for everything here; begins when it is asked for. */
-const soon = () => AbortSignal.timeout(10_000);
+const soon = () => AbortSignal.timeout(50_000);
 
 /** Rejects with this code. */
 async function refused(call: Promise<unknown>, code: Code, message = /./): Promise<void> {

@@ -66,7 +66,7 @@ describe("our client of Gitea", () => {
 
   it("gives up a FetchTask after its own deadline, which Gitea hears of, so that the job is not lost", async () => {
     // Long enough for a busy machine to send it.
-    const { client, runner } = aClient({ fetchTimeoutMs: 1_000 });
+    const { client, runner } = aClient({ fetchTimeoutMs: 4_000 });
     const answer = Promise.withResolvers<void>();
     gitea.next("FetchTask", { kind: "held", until: answer.promise });
     const job = gitea.addJob({ runsOn: ["pod"] });

@@ -38,7 +38,7 @@ describe("the API over HTTPS", () => {
     return error;
   };
   const ended = () =>
-    eventually("the server has no request any more", () => served.server.open === 0, 5_000, 5);
+    eventually("the server has no request any more", () => served.server.open === 0, 30_000, 5);
 
   it("sends bodies as JSON and gives what was answered", async () => {
     const created = (await served.api.call({ method: "POST", path: pods, body: pod }, none)) as Document;
@@ -68,7 +68,7 @@ describe("the API over HTTPS", () => {
     for (let calls = 0; calls < 3; calls++) await get();
     assert.deepEqual([served.server.connections, served.server.connected], [1, 1]);
     served.api.close();
-    await eventually("it is closed", () => served.server.connected === 0, 5_000, 5);
+    await eventually("it is closed", () => served.server.connected === 0, 30_000, 5);
   });
 
   it("closes a connection that it has not used for a while, and opens another", async () => {
@@ -76,7 +76,7 @@ describe("the API over HTTPS", () => {
     await using other = await startServedCluster({ times });
     const call = () => other.api.call({ method: "GET", path: pods }, none);
     await call();
-    await eventually("it is closed", () => other.server.connected === 0, 5_000, 5);
+    await eventually("it is closed", () => other.server.connected === 0, 30_000, 5);
     await call();
     assert.equal(other.server.connections, 2);
   });
@@ -227,19 +227,19 @@ describe("the API over HTTPS", () => {
     const failed = fails(get());
     const watching = fails(Array.fromAsync(served.api.watch(pods, {}, none)));
     await met;
-    await eventually("the watch runs", () => served.cluster.watches.running === 1, 5_000, 5);
+    await eventually("the watch runs", () => served.cluster.watches.running === 1, 30_000, 5);
     served.api.close();
     for (const error of [await failed, await watching, await fails(get())]) {
       assert.ok(error instanceof ApiOutage);
       assert.match(error.message, /the client is closed/);
     }
-    await eventually("all connections are closed", () => served.server.connected === 0, 5_000, 5);
+    await eventually("all connections are closed", () => served.server.connected === 0, 30_000, 5);
   });
 
   describe("watching", () => {
     const watch = (query: Readonly<Record<string, string>> = {}, signal = none) =>
       served.api.watch(pods, query, signal)[Symbol.asyncIterator]();
-    const running = () => eventually("the watch runs", () => served.cluster.watches.running === 1, 5_000, 5);
+    const running = () => eventually("the watch runs", () => served.cluster.watches.running === 1, 30_000, 5);
     const nameOf = (event: WatchEvent | undefined) => (event?.object as Document | undefined)?.metadata.name;
 
     it("gives events as they come, and ends when the server ends it", async () => {
@@ -296,7 +296,7 @@ describe("the API over HTTPS", () => {
       await running();
       await clock.waiting(1);
       served.cluster.watches.silence();
-      await eventually("the client has its answer", () => clock.pending().includes(330_000), 5_000, 5);
+      await eventually("the client has its answer", () => clock.pending().includes(330_000), 30_000, 5);
       await clock.step(330_000);
       const error = await failed;
       assert.ok(error instanceof ApiOutage);

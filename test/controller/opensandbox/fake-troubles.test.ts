@@ -146,7 +146,7 @@ describe("the fake OpenSandbox server's pools and troubles", () => {
     const { id } = await served.server.asked({ job: "1" });
     stop.abort(new Error("stopped"));
     await assert.rejects(created, /stopped/);
-    await eventually("the connection is gone", () => served.server.served.connected === 0, 5_000, 5);
+    await eventually("the connection is gone", () => served.server.served.connected === 0, 30_000, 5);
     served.server.give(id);
     assert.equal((await served.api.get(id, none))?.state, "running");
   });

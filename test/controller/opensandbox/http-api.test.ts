@@ -37,7 +37,7 @@ describe("the API of OpenSandbox over HTTP", () => {
   const create = () => served.api.create(aNewSandbox(), none);
   const get = () => served.api.get("a", none);
   const ended = () =>
-    eventually("the server has no request any more", () => served.server.served.open === 0, 5_000, 5);
+    eventually("the server has no request any more", () => served.server.served.open === 0, 30_000, 5);
 
   it("B-60 asks for a place in the pool with entrypoint, environment, metadata and a time to live", async () => {
     await served.api.create(
@@ -233,7 +233,7 @@ describe("the API of OpenSandbox over HTTP", () => {
   it("waits three minutes for a create, and twenty seconds for anything else", async () => {
     served.server.failNext(() => true, "no answer", 2);
     const [creating, getting] = [fails(create()), fails(get())];
-    await eventually("both are there", () => served.server.calls.length === 2, 5_000, 5);
+    await eventually("both are there", () => served.server.calls.length === 2, 30_000, 5);
     await served.clock.step(defaultHttpApiTimes.callMs);
     assert.match((await getting).message, /no answer within 20 s \(request request-2\)$/);
     await served.clock.step(defaultHttpApiTimes.createMs - defaultHttpApiTimes.callMs);
@@ -295,14 +295,14 @@ describe("the API of OpenSandbox over HTTP", () => {
     await get();
     assert.equal(served.server.served.connections, 2);
     served.api.close();
-    await eventually("all are closed", () => served.server.served.connected === 0, 5_000, 5);
+    await eventually("all are closed", () => served.server.served.connected === 0, 30_000, 5);
   });
 
   it("closes a connection that it has not used for a while, and opens another", async () => {
     const times = { ...defaultHttpApiTimes, idleConnectionMs: 50 };
     await using other = await startServedOpenSandbox({ times });
     await other.api.get("a", none);
-    await eventually("it is closed", () => other.server.served.connected === 0, 5_000, 5);
+    await eventually("it is closed", () => other.server.served.connected === 0, 30_000, 5);
     await other.api.get("a", none);
     assert.equal(other.server.served.connections, 2);
     assert.ok(defaultHttpApiTimes.idleConnectionMs < 5_000);
@@ -317,7 +317,7 @@ describe("the API of OpenSandbox over HTTP", () => {
       assert.equal(error.trouble, "outage");
       assert.match(error.message, /the client is closed/);
     }
-    await eventually("all are closed", () => served.server.served.connected === 0, 5_000, 5);
+    await eventually("all are closed", () => served.server.served.connected === 0, 30_000, 5);
     assert.deepEqual(served.clock.pending(), []);
   });
 

@@ -26,7 +26,7 @@ describe("the queue of assignments", () => {
 
   /** The next message, which must be there. */
   async function taken(queue: AssignmentQueue, backend: "pod" | "vm" = "pod"): Promise<Delivery> {
-    const delivery = await queue.next(backend, { expiresMs: 5_000 }, soon());
+    const delivery = await queue.next(backend, { expiresMs: 30_000 }, soon());
     assert.ok(delivery !== undefined, "no message came");
     return delivery;
   }
@@ -244,7 +244,7 @@ describe("the queue of assignments", () => {
     it("hands a message back when it comes after an abort", async () => {
       const queue = (await jetStream.open()).queue();
       const stop = new AbortController();
-      const pulling = queue.next("pod", { expiresMs: 5_000 }, stop.signal);
+      const pulling = queue.next("pod", { expiresMs: 30_000 }, stop.signal);
       stop.abort(new Error("enough"));
       await queue.publish(aStoredTask(), soon());
       await assert.rejects(pulling, /^Error: enough$/);

@@ -58,7 +58,7 @@ describe("a message that nobody can read, at a real server that lets one be unac
       times: defaultTimes,
       clock: systemClock,
     });
-    await worker.run(AbortSignal.any([stop.signal, AbortSignal.timeout(15_000)]));
+    await worker.run(AbortSignal.any([stop.signal, AbortSignal.timeout(50_000)]));
     assert.deepEqual(taken, [aStoredTask().assignment.id]);
     const left = await Array.fromAsync(queue.scan(soon()));
     assert.deepEqual(

@@ -8,10 +8,10 @@ const jobs = 40;
 const capacity = 5;
 /** Bootstrap and facade give up any call sooner, but for FetchTask. */
 const longestCallMs = 12_000;
-const soon = () => AbortSignal.timeout(60_000);
+const soon = () => AbortSignal.timeout(180_000);
 
 describe("an outage while jobs wait, start and run", function () {
-  this.timeout(240_000);
+  this.timeout(420_000);
   const real = useChaos({
     sizes: [jobs],
     controller: { POD_CAPACITY: String(capacity), POD_BACKLOG: String(jobs) },
@@ -22,7 +22,7 @@ describe("an outage while jobs wait, start and run", function () {
       const controller = real.platform.controller();
       const batch = await real.numbered.dispatch(jobs);
       const isUnderWay = async () => (await batch.begun()).length >= 2 * capacity;
-      await eventually("some jobs are over and others run", isUnderWay);
+      await eventually("some jobs are over and others run", isUnderWay, 120_000);
       await outage();
       await batch.succeeded(await batch.over());
       await real.nothingLeft();

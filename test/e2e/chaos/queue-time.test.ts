@@ -8,13 +8,13 @@ import { fetchAndForget } from "../../support/fetch-and-forget.ts";
 import type { PushedRun } from "../../support/push-run.ts";
 
 /** Gitea ends a task of which it has heard nothing for so long; a bootstrap says every 10 s that it lives … */
-const zombieSeconds = 15;
+const zombieSeconds = 25;
 /** … and one that takes longer than this from the fetch on. */
-const endlessSeconds = 60;
+const endlessSeconds = 120;
 /** Of that, this much is kept for Gitea's own clock … */
 const marginSeconds = 5;
-/** … and less than this is not worth a start. */
-const minimumSeconds = 15;
+/** … and less than this is not worth a start. The job that holds the pool is older: so much is left to it to end well. */
+const minimumSeconds = 45;
 
 const workflow = (runsOn: string, script: string) => `
 on: push
@@ -30,7 +30,7 @@ const holding = (backend: string, begun: Gate, end: Gate) =>
   job(backend, `${begun.open}\n          ${end.wait}`);
 
 describe("a job that waits behind a full pool, with a Gitea of little patience", function () {
-  this.timeout(120_000);
+  this.timeout(180_000);
   const stop = new AbortController();
   const real = useChaos({
     sizes: [],
@@ -91,7 +91,7 @@ describe("a job that waits behind a full pool, with a Gitea of little patience",
   });
 
   it("is failed by us, with the reason, before Gitea's limit for endless tasks ends it", async () => {
-    const [failed] = await vm.waiting.jobs();
+    const [failed] = await vm.waiting.jobs(undefined, 150_000);
     assert.equal(failed?.conclusion, "failure");
     assert.match((await vm.waiting.log(failed)).join("\n"), /Reason: no_time_left\./);
     await vm.end.unlock();

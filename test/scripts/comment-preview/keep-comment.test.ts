@@ -31,7 +31,7 @@ describe("the comment of a pull request, where Gitea answers otherwise", () => {
   const keep = async () => {
     const { port } = server.address() as AddressInfo;
     const api = { url: `http://127.0.0.1:${port}`, token: "t" };
-    return await keepComment(api, place, { marker, body: `${marker}\nplan` }, AbortSignal.timeout(20_000));
+    return await keepComment(api, place, { marker, body: `${marker}\nplan` }, AbortSignal.timeout(50_000));
   };
   const usual = (request: string): Answer => {
     if (request === "GET repos/o/n/pulls/5") return { status: 200, body: { state: "open" } };

@@ -6,7 +6,7 @@ import { afterEach, describe, it } from "mocha";
 import { unreachableAddress } from "../../../scripts/demo/gitea-address.ts";
 import { freePort } from "../../../scripts/peers/free-port.ts";
 
-const soon = () => AbortSignal.timeout(10_000);
+const soon = () => AbortSignal.timeout(50_000);
 
 describe("the address that Gitea gives to jobs", () => {
   let server: Server | undefined;

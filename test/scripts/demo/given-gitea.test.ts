@@ -9,7 +9,7 @@ import { freePort } from "../../../scripts/peers/free-port.ts";
 type Answer = { readonly status: number; readonly body?: unknown; readonly location?: string };
 
 const token = "0123456789abcdef";
-const soon = () => AbortSignal.timeout(10_000);
+const soon = () => AbortSignal.timeout(50_000);
 const repository = { name: "demo-1", owner: { login: "me" }, has_actions: true };
 const runner = { id: "5", uuid: "59cf9954-54b7-401e-a0be-c3814faf6ee5", token: "hush" };
 

@@ -11,7 +11,7 @@ import { readPin } from "../../../scripts/peers/pin.ts";
 import { preparePeer } from "../../../scripts/peers/prepare-peer.ts";
 import { fakeGo, useFakeTools } from "../../support/fake-tools.ts";
 
-const soon = () => AbortSignal.timeout(15_000);
+const soon = () => AbortSignal.timeout(50_000);
 
 /** `npm run peers -- nats-server` as a process of its own. */
 function runPeers(environment: NodeJS.ProcessEnv): ChildProcess {

@@ -6,7 +6,7 @@ import { readPin } from "../../../scripts/peers/pin.ts";
 import { prepareGitea } from "../../../scripts/peers/prepare-gitea.ts";
 import { useFakeTools } from "../../support/fake-tools.ts";
 
-const soon = () => AbortSignal.timeout(15_000);
+const soon = () => AbortSignal.timeout(50_000);
 
 describe("the files that Gitea reads at run time", () => {
   const tools = useFakeTools();

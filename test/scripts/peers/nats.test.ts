@@ -57,7 +57,7 @@ describe("the real nats-server", () => {
 
 describe("starting a nats-server", () => {
   let folder = "";
-  const soon = () => AbortSignal.timeout(15_000);
+  const soon = () => AbortSignal.timeout(50_000);
   beforeEach(async () => {
     folder = await mkdtemp(join(tmpdir(), "start-nats-"));
   });

@@ -25,6 +25,6 @@ describe("a process group of its own", () => {
       stdio: ["ignore", "inherit", "inherit"],
     });
     assert.deepEqual(await once(us, "exit"), [null, "SIGKILL"]);
-    await eventually("nothing is left", () => processesMentioning(program).length === 0, 15_000);
+    await eventually("nothing is left", () => processesMentioning(program).length === 0, 50_000);
   });
 });

@@ -6,7 +6,7 @@ import type { ServerProcess } from "../../../scripts/peers/server-process.ts";
 import { startServer } from "../../../scripts/peers/server-process.ts";
 import { useFakeTools } from "../../support/fake-tools.ts";
 
-const soon = () => AbortSignal.timeout(15_000);
+const soon = () => AbortSignal.timeout(50_000);
 const longMs = 15_000;
 
 describe("a server process", () => {

@@ -51,11 +51,11 @@ describe("process of the development Workload API", () => {
   }
 
   it("serves over its socket, rotates, and ends with 0 and without sockets on SIGTERM", async () => {
-    const api = await start(2);
+    const api = await start(6);
     const socket = await register("job", { spiffeId, uid: null });
     using client = createWorkloadClient({ kind: "unix", path: socket });
     await using source = await openX509Source(
-      { client, expectedId: spiffeId, clock: systemClock, random: Math.random, log, readyTimeoutMs: 10_000 },
+      { client, expectedId: spiffeId, clock: systemClock, random: Math.random, log, readyTimeoutMs: 50_000 },
       never,
     );
     const first = source.current();
@@ -67,7 +67,7 @@ describe("process of the development Workload API", () => {
   });
 
   it("gives SVIDs that begin in the future if its clock is to be ahead, and that are good from then on", async () => {
-    await start(3600, 12);
+    await start(3600, 16);
     const socket = await register("job", { spiffeId, uid: null });
     using client = createWorkloadClient({ kind: "unix", path: socket });
     const told: string[] = [];
@@ -80,12 +80,12 @@ describe("process of the development Workload API", () => {
         clock: systemClock,
         random: Math.random,
         log: lines,
-        readyTimeoutMs: 10_000,
+        readyTimeoutMs: 50_000,
       },
       never,
     );
     assert.match(told.join(""), /valid only from/);
-    // Twelve seconds ahead, and begun ten seconds before; certificates know whole seconds.
+    // Sixteen seconds ahead, and begun ten seconds before; certificates know whole seconds.
     const { notBefore } = source.current();
     assert.ok(notBefore > asked && notBefore <= Date.now(), String(notBefore - asked));
   });

@@ -51,7 +51,7 @@ export type NumberedJobs = {
   dispatch(jobs: number): Promise<Batch>;
 };
 
-const overMs = 100_000;
+const overMs = 200_000;
 /** Gitea takes its time for a list of forty jobs. */
 const askEveryMs = 300;
 const soon = () => AbortSignal.timeout(30_000);

@@ -36,7 +36,7 @@ export type ChaosOptions = Pick<
 };
 
 const preload = pathToFileURL(path.join(import.meta.dirname, "../fail-points.ts")).href;
-const soon = () => AbortSignal.timeout(60_000);
+const soon = () => AbortSignal.timeout(180_000);
 
 /** Registers hooks that run one platform with scaled times for the surrounding file or `describe`. */
 export function useChaos({ sizes, controller = {}, ...options }: ChaosOptions): ChaosUnderTest {
@@ -47,7 +47,7 @@ export function useChaos({ sizes, controller = {}, ...options }: ChaosOptions): 
     return made;
   };
   before("make a repository", async function () {
-    this.timeout(60_000);
+    this.timeout(120_000);
     const shared = await mkdtemp(path.join(tmpdir(), "chaos-"));
     await chmod(shared, 0o777);
     made = { shared, numbered: await createNumberedJobs(real.platform.admin, shared, sizes) };

@@ -205,12 +205,15 @@ trap 'touch "$HOME/asked"' TERM
 touch "$HOME/ready"
 while :; do sleep 0.02; done
 `;
-    await using world = await makeLocalWorld({ ownUids: false, script, killGraceMs: 100 });
+    await using world = await makeLocalWorld({ ownUids: false, script, killGraceMs: 60_000 });
     const { name } = await world.backend.create(request, signal);
     await world.ready(name);
-    await world.backend.kill(name, "cancelled", signal);
+    const killed = world.backend.kill(name, "cancelled", signal);
+    await until(() => exists(path.join(world.homeOf(name), "asked")));
+    assert.notDeepEqual(await world.running(name), []);
+    await world.pass(60_000);
+    await killed;
     assert.deepEqual(await world.running(name), []);
-    assert.ok(await exists(path.join(world.homeOf(name), "asked")));
   });
 
   it("leaves gitea-runner no more time than its executor has", async () => {

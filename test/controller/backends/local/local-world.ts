@@ -99,6 +99,7 @@ async function makeWorldIn(
   await writeFile(bootstrap, script);
   await chmod(bootstrap, 0o755);
   const log = createRecordingLogger();
+  let passedMs = 0;
   const options: LocalBackendOptions = {
     kind: "pod",
     owner: anExecutorMetadata().owner,
@@ -109,7 +110,7 @@ async function makeWorldIn(
     giteaRunnerBinary: "/usr/bin/true",
     timeoutSeconds: 3600,
     nodeEnv: undefined,
-    clock: systemClock,
+    clock: { ...systemClock, now: () => systemClock.now() + passedMs },
     random: Math.random,
     log,
     ...others,
@@ -172,9 +173,10 @@ async function makeWorldIn(
       file.annotations["ci.ddupan.top/spiffe-id"] += "-of-somebody-else";
       await writeFile(fileOf(name), JSON.stringify(file));
     },
-    now: () => Date.now(),
-    // It goes by by itself.
-    pass: async () => undefined,
+    now: () => options.clock.now(),
+    pass: async (ms) => void (passedMs += ms),
+    // Longer than even a busy machine takes for a start.
+    lifeMs: 600_000,
     running: (name) => runningWith(markOf(name)),
     remains: async (name) => {
       const files = path.dirname(fileOf(name));
@@ -234,9 +236,9 @@ async function endAll(variable: string): Promise<void> {
   });
 }
 
-/** Looks until it is so; for what nobody tells of. Fails after 15 s. */
+/** Looks until it is so; for what nobody tells of. Fails after 50 s. */
 export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
-  for (const deadline = Date.now() + 15_000; !(await condition());) {
+  for (const deadline = Date.now() + 50_000; !(await condition());) {
     if (Date.now() > deadline) throw new Error(`this did not come true: ${condition.toString()}`);
     await delay(5);
   }

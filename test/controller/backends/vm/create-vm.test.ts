@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { afterEach, describe, it } from "mocha";
 import { executorName } from "../../../../controller/assignment/executor-metadata.ts";
 import { BackendError, type ExecutorRequest } from "../../../../controller/backends/backend.ts";
+import { systemSteadyClock } from "../../../../controller/platform/clock.ts";
 import { describeError } from "../../../../controller/platform/errors.ts";
 import { anExecutorRequest, reaches } from "../../../support/backend-contract.ts";
 import { anAttempt } from "../../../support/builders.ts";
@@ -99,7 +100,7 @@ describe("a VM that is asked for", () => {
       stop.abort(new Error("its task is cancelled"));
       await assert.rejects(first, /its task is cancelled/);
       const second = world.backend.create(again, signal);
-      await eventually("it is looked for", () => world.server.count("list") > 5, 10_000, 5);
+      await eventually("it is looked for", () => world.server.count("list") > 5, 30_000, 5);
       held.release();
       assert.equal((await second).name, name);
       assert.equal(world.sandboxes(name).length, 1);
@@ -154,7 +155,7 @@ describe("a VM that is asked for", () => {
       const next = world.another();
       const found = next.create(again, signal);
       const lists = world.server.count("list");
-      await eventually("it is looked for", () => world.server.count("list") > lists + 5, 10_000, 5);
+      await eventually("it is looked for", () => world.server.count("list") > lists + 5, 30_000, 5);
       held.release();
       assert.equal((await found).name, name);
       assert.equal(world.sandboxes(name).length, 1);
@@ -198,7 +199,11 @@ describe("a VM that is asked for", () => {
 
   describe("where the pool has no place", () => {
     it("waits without burning an attempt, and comes when a place is free", async () => {
-      const world = await aWorld({ places: 1, server: { poolMs: 100 } });
+      // The time for which the server wants to be left alone does not go by until we say so.
+      const beganAt = systemSteadyClock();
+      let isLeftAlone = true;
+      const steady = () => (isLeftAlone ? beganAt : systemSteadyClock());
+      const world = await aWorld({ places: 1, server: { poolMs: 100 }, backend: { steady } });
       const first = await world.backend.create(
         anExecutorRequest("vm", { assignment: { taskId: 7n } }),
         signal,
@@ -211,6 +216,7 @@ describe("a VM that is asked for", () => {
         refused("retryable", "no_vm", /asked again in/),
       );
       assert.equal(posts(world), asked, "the server has said when to come again");
+      isLeftAlone = false;
       await world.backend.delete(first.name, signal);
       const comes = async () => {
         try {
@@ -219,7 +225,7 @@ describe("a VM that is asked for", () => {
           return !refused("retryable", "no_vm")(error);
         }
       };
-      await eventually("it is made", comes, 20_000);
+      await eventually("it is made", comes, 50_000);
     });
 
     it("leaves nothing behind though the server fails to take it back", async () => {

@@ -48,7 +48,7 @@ describe("VMs of an OpenSandbox server", () => {
   /** So many lists more have been answered. */
   const lists = async ({ server }: VmWorld, count: number) => {
     const before = server.count("list");
-    await eventually("it is listed again", () => server.count("list") > before + count, 10_000, 5);
+    await eventually("it is listed again", () => server.count("list") > before + count, 30_000, 5);
   };
 
   describe("are known though the server's lists are wrong", () => {
@@ -129,10 +129,10 @@ describe("VMs of an OpenSandbox server", () => {
     });
 
     it("when there is no list: what is known stays, and an old view is not handed out", async () => {
-      const { world } = await running({ times: { staleMs: 300 } });
+      const { world } = await running({ times: { staleMs: 3_000 } });
       world.server.setStoreAway(true);
       assert.equal(await phase(world), "running");
-      await eventually("the view is old", () => (world.backend.viewAgeMs() ?? 0) > 300, 10_000, 5);
+      await eventually("the view is old", () => (world.backend.viewAgeMs() ?? 0) > 3_000, 30_000, 5);
       await assert.rejects(world.backend.list(signal), refused("retryable", /SANDBOX_LIST_UNAVAILABLE/));
       world.server.setStoreAway(false);
       await lists(world, 1);
@@ -140,7 +140,8 @@ describe("VMs of an OpenSandbox server", () => {
       assert.ok((await world.log.line("listing sandboxes failed")).level === "warn");
     });
 
-    it("B-63 on every page, also while one is deleted between two of them", async () => {
+    it("B-63 on every page, also while one is deleted between two of them", async function () {
+      this.timeout(240_000);
       const world = await aWorld({ places: 500 });
       const requests = Array.from({ length: 205 }, (_, index) =>
         anExecutorRequest("vm", { assignment: { taskId: BigInt(1_000 + index) } }),
@@ -165,7 +166,7 @@ describe("VMs of an OpenSandbox server", () => {
         assert.ok(living.length >= 204, `${living.length} of 204 are known`);
         return living.length === 204;
       };
-      await eventually("that one is gone is noticed", isNoticed, 20_000, 20);
+      await eventually("that one is gone is noticed", isNoticed, 180_000, 20);
       await lists(world, 2);
       assert.ok(await isNoticed());
     });
@@ -197,7 +198,7 @@ describe("VMs of an OpenSandbox server", () => {
     await eventually(
       "that is seen",
       async () => (await world.backend.list(signal)).invalid.length > 0,
-      10_000,
+      30_000,
       5,
     );
     const { invalid } = await world.backend.list(signal);
@@ -219,7 +220,7 @@ describe("VMs of an OpenSandbox server", () => {
       await eventually(
         "it is seen",
         async () => (await world.backend.list(signal)).invalid.length === 1,
-        10_000,
+        30_000,
         5,
       );
       await lists(world, 5);
@@ -269,7 +270,7 @@ describe("VMs of an OpenSandbox server", () => {
 
     it("end at their deadline though it is set back", async () => {
       const world = await aWorld({ backend: { clock } });
-      await world.backend.create({ ...request, deadlineAt: world.now() + 1_000 }, signal);
+      await world.backend.create({ ...request, deadlineAt: world.now() + 5_000 }, signal);
       set(-3_600_000);
       const { state } = await reaches(world.backend, name, "ended");
       assert.equal(state.cause, "deadline");
@@ -330,7 +331,7 @@ describe("VMs of an OpenSandbox server", () => {
     it("I1 become one: the one that was handed out stays, though it is the younger", async () => {
       const { world, id } = await running();
       const other = twin(world, 60_000);
-      await eventually("it is gone", () => world.server.sandbox(other.id) === undefined, 10_000, 5);
+      await eventually("it is gone", () => world.server.sandbox(other.id) === undefined, 30_000, 5);
       assert.equal(await phase(world), "running");
       assert.notEqual(world.server.sandbox(id), undefined);
       assert.equal((await world.backend.list(signal)).executors.length, 1);
@@ -339,7 +340,7 @@ describe("VMs of an OpenSandbox server", () => {
     it("I1 become one after a restart: the oldest stays", async () => {
       const world = await aWorld();
       const [younger, older] = [twin(world, 1_000), twin(world, 60_000)];
-      await eventually("one is gone", () => world.server.sandboxes().length === 1, 10_000, 5);
+      await eventually("one is gone", () => world.server.sandboxes().length === 1, 30_000, 5);
       assert.notEqual(world.server.sandbox(older.id), undefined);
       assert.equal(world.server.sandbox(younger.id), undefined);
     });
@@ -392,7 +393,7 @@ describe("VMs of an OpenSandbox server", () => {
       assert.equal(world.server.count("patch"), 1);
       held.release();
       await marking;
-      await eventually("it is deleted", () => world.server.count("delete") === 1, 10_000, 5);
+      await eventually("it is deleted", () => world.server.count("delete") === 1, 30_000, 5);
       stop.abort(new Error("enough"));
       await assert.rejects(killing, /enough/);
       const { labels = {} } = world.server.sandbox(id) ?? {};
@@ -415,7 +416,7 @@ describe("VMs of an OpenSandbox server", () => {
       await world.backend.bindIdentity((await world.listed(name))!, signal);
       world.server.hold(id);
       const deleting = world.backend.delete(name, signal);
-      await eventually("it is stopping", () => world.server.sandbox(id)?.isDeleting === true, 10_000, 5);
+      await eventually("it is stopping", () => world.server.sandbox(id)?.isDeleting === true, 30_000, 5);
       assert.ok(!world.identity.bound.has(name), "the identity goes first");
       assert.equal(await phase(world), "running", "it may still run");
       world.server.release(id);
@@ -467,7 +468,7 @@ describe("VMs of an OpenSandbox server", () => {
     const { world, id } = await running();
     world.server.hold(id);
     const killing = world.backend.kill(name, "it is silent", signal);
-    await eventually("it is stopping", () => world.server.sandbox(id)?.isDeleting === true, 10_000, 5);
+    await eventually("it is stopping", () => world.server.sandbox(id)?.isDeleting === true, 30_000, 5);
     assert.equal(await phase(world), "running");
     const restarted = world.another();
     assert.equal((await world.listed(name, restarted))?.state.phase, "running");

@@ -125,10 +125,11 @@ export async function makeVmWorld(options: VmWorldOptions = {}): Promise<VmWorld
       }
       const isSeen = async () =>
         (await backend.list(new AbortController().signal)).invalid.some((one) => one.name === name);
-      if (options.isIdle !== true) await eventually("the backend sees that", isSeen, 10_000, 5);
+      if (options.isIdle !== true) await eventually("the backend sees that", isSeen, 30_000, 5);
     },
     now: () => clock.now(),
     pass: (ms) => clock.sleep(ms, over.signal),
+    lifeMs: 5_000,
     running: async (name) =>
       sandboxes(name)
         .filter(({ vm }) => vm.kind === "ready")

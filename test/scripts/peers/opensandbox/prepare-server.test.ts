@@ -9,7 +9,7 @@ import {
 } from "../../../../scripts/peers/opensandbox/prepare-server.ts";
 import { useFakeTools } from "../../../support/fake-tools.ts";
 
-const soon = () => AbortSignal.timeout(15_000);
+const soon = () => AbortSignal.timeout(50_000);
 
 /** Lines of a script that plays Python: tells its version, and its pip "installs" by writing its arguments down. */
 const fakePython = (version: string, ...duringInstall: readonly string[]) => [
