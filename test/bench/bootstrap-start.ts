@@ -102,9 +102,9 @@ async function untilClaim({ main }: Program, waits: boolean): Promise<Start> {
 }
 
 /** As executors have it. */
-async function staged(name: string, source: string, target: string): Promise<Program> {
+async function staged(name: string, checkout: string, target: string): Promise<Program> {
   const { bootstrap } = await stageProgram({
-    source,
+    source: checkout,
     target: path.join(folder, target),
     node: process.execPath,
     giteaRunnerBinary: "/bin/false",
