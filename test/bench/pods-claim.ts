@@ -4,13 +4,16 @@ import { summary } from "./figures.ts";
 import { loadNow, startPodsBench, tellMachine } from "./pods-cluster.ts";
 import { createWorkflows, type StartTimes, timeJob } from "./pods-job.ts";
 
-// From the start of the container to the claim on a real cluster, in the image that is built of these sources, with its Docker.
+// From the start of the container to the claim on a real cluster, in the image that is built of these sources, with its Docker; with
+// `plain` in the one of the tests, which is put together in a moment and has no Docker.
 const jobs = Number(process.argv[2] ?? 10);
+const plain = process.argv[3] === "plain";
 
 tellMachine();
 const signal = AbortSignal.timeout(30 * 60_000);
-await using images = await openImages(signal);
-await using bench = await startPodsBench({ capacity: 2, executor: () => builtExecutor(images, signal) });
+await using images = plain ? undefined : await openImages(signal);
+const executor = images === undefined ? {} : { executor: () => builtExecutor(images, signal) };
+await using bench = await startPodsBench({ capacity: 2, ...executor });
 const controller = await bench.start();
 const repository = await createWorkflows(bench);
 // The first one finds files and caches cold.
@@ -31,5 +34,8 @@ const rows: Readonly<Record<string, (times: StartTimes) => number>> = {
     all(times) - waits(times) - times.readyMs,
 };
 console.log("| from → to | seconds |\n| --- | --- |");
-for (const [row, of] of Object.entries(rows)) console.log(`| ${row} | ${summary(starts.map(of))} |`);
+for (const [row, of] of Object.entries(rows)) {
+  const figures = starts.map(of);
+  console.log(`| ${row} | ${figures.some(Number.isNaN) ? "not measured" : summary(figures)} |`);
+}
 console.log(`${jobs} jobs, one by one, ${loadNow()}`);
