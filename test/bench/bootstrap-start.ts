@@ -69,6 +69,7 @@ async function untilClaim({ main }: Program, waits: boolean): Promise<Start> {
   const { port } = await server.listen({ host: "127.0.0.1", port: 0 });
   const begun = performance.now();
   const child = spawn(process.execPath, [main], {
+    cwd: folder,
     env: {
       PATH: waits ? withDocker : without,
       CI_ASSIGNMENT_ID: "gitea-task-42",
