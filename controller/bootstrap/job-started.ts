@@ -29,12 +29,14 @@ export async function runJobStarted(options: JobStartedOptions, signal: AbortSig
     inner.throwIfAborted();
     if (end.kind !== "exited" || end.code !== 0) throw new Error(`${program} ${describeEnd(end)}`);
   };
+  const begun = clock.now();
   try {
     await withDeadline(clock, deadline, run, signal);
   } catch (error) {
     if (!(error instanceof DeadlineError) || signal.aborted) throw error;
     throw new Error(`${program} did not end`, { cause: error });
   }
+  log.info({ ms: clock.now() - begun }, "job is made ready");
 }
 
 async function onPath(name: string, folders: string): Promise<string | undefined> {

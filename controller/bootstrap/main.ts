@@ -1,22 +1,13 @@
-import { randomInt, randomUUID } from "node:crypto";
-import { readFile } from "node:fs/promises";
-import { createSecureContext, getCACertificates } from "node:tls";
-import { type Result, ResultSchema } from "../../proto/gen/runner/v1/runner_pb.ts";
+import { randomInt } from "node:crypto";
+import { both } from "../platform/both.ts";
 import { type Clock, systemClock } from "../platform/clock.ts";
 import { describeError } from "../platform/errors.ts";
 import { createLogger, type Logger } from "../platform/logger.ts";
-import { exactly } from "../spiffe/authorize.ts";
-import { createClientSessions } from "../spiffe/client-sessions.ts";
 import { parseEndpoint } from "../spiffe/endpoint.ts";
 import { createWorkloadClient } from "../spiffe/workload-client.ts";
 import { openX509Source } from "../spiffe/x509-source.ts";
-import { type BootstrapEnvironment, handedOnEnvironment, readEnvironment } from "./environment.ts";
-import { createFacadeCalls } from "./facade-calls.ts";
-import { createFacadeConnection } from "./facade-client.ts";
+import { type BootstrapEnvironment, readEnvironment } from "./environment.ts";
 import { onlyOne } from "./only-one.ts";
-import { runBootstrap } from "./run-bootstrap.ts";
-import type { RunnerProgram } from "./run-gitea-runner.ts";
-import { runnerFileName } from "./runner-file.ts";
 import { defaultTimes } from "./times.ts";
 
 /**
@@ -33,63 +24,36 @@ for (const signal of ["SIGTERM", "SIGINT"] as const)
 
 try {
   const result = await bootstrap(systemClock, logger, stop.signal);
-  logger.info({ result: ResultSchema.value[result]?.name }, "result delivered");
+  logger.info({ result }, "result delivered");
   process.exit(0);
 } catch (error) {
   logger.error({ error: describeError(error) }, "bootstrap stopped");
   process.exit(1);
 }
 
-async function bootstrap(clock: Clock, log: Logger, signal: AbortSignal): Promise<Result> {
+async function bootstrap(clock: Clock, log: Logger, signal: AbortSignal): Promise<string | undefined> {
   const environment = readEnvironment(process.env);
   const endpoint = parseEndpoint(environment.endpointSocket);
-  const program = await readProgram(environment);
   await using lock = await onlyOne(environment.capability);
   if (lock === undefined) throw new Error("another process runs for this attempt already");
 
-  using client = createWorkloadClient(endpoint);
-  await using source = await openX509Source(
-    { client, expectedId: environment.spiffeId, clock, random, log, readyTimeoutMs: defaultTimes.identity },
-    signal,
-  );
-  using sessions = createClientSessions({
-    source,
-    baseUrl: environment.facadeUrl,
-    authorize: exactly(environment.facadeSpiffeId),
-    clock,
-    pingIntervalMs: 10_000,
-    pingTimeoutMs: 5_000,
-  });
-  const { assignmentId, capability, taskId } = environment;
-  const caller = { assignmentId, capability, instance: randomUUID() };
-  const connection = createFacadeConnection(environment.facadeUrl, caller, {
-    sessionManager: sessions,
-    redial: () => sessions.redial(),
-  });
-  const calls = createFacadeCalls(connection, clock, log);
-  const secureContext = createSecureContext({ ca: [...trustedAuthorities()] });
-  const name = assignmentId;
-  return await runBootstrap(
-    { calls, taskId, name, program, secureContext, clock, times: defaultTimes, log },
-    signal,
-  );
+  await using identity = new AsyncDisposableStack();
+  const client = identity.use(createWorkloadClient(endpoint));
+  const readyTimeoutMs = defaultTimes.identity;
+  const open = async (inner: AbortSignal) =>
+    identity.use(
+      await openX509Source(
+        { client, expectedId: environment.spiffeId, clock, random, log, readyTimeoutMs },
+        inner,
+      ),
+    );
+  log.info({}, "x509-svid asked for");
+  const [source, { runExecutor, program }] = await both(open, () => loadRest(environment), signal);
+  return await runExecutor({ environment, program, source, clock, log }, signal);
 }
 
-async function readProgram(environment: BootstrapEnvironment): Promise<RunnerProgram> {
-  const configFile = environment.runnerConfigFile;
-  try {
-    return {
-      binary: environment.runnerBinary,
-      configFile,
-      registrationFile: runnerFileName(await readFile(configFile, "utf8")),
-      environment: handedOnEnvironment(process.env),
-    };
-  } catch (error) {
-    throw new Error(`reading GITEA_RUNNER_CONFIG_FILE (${configFile})`, { cause: error });
-  }
-}
-
-/** Also what the machine trusts: git and curl in the same executor do. */
-function trustedAuthorities(): Set<string> {
-  return new Set([...getCACertificates("default"), ...getCACertificates("system")]);
+/** Half of the modules are of no use before there is an SVID, and that takes as long as to load them, often longer. */
+async function loadRest(environment: BootstrapEnvironment) {
+  const { readProgram, runExecutor } = await import("./executor.ts");
+  return { runExecutor, program: await readProgram(environment) };
 }

@@ -1,5 +1,6 @@
 import type { SecureContext } from "node:tls";
 import { Result, type Task } from "../../proto/gen/runner/v1/runner_pb.ts";
+import { both } from "../platform/both.ts";
 import type { Clock } from "../platform/clock.ts";
 import type { Logger } from "../platform/logger.ts";
 import { describeEnd } from "./child-process.ts";
@@ -73,18 +74,24 @@ export async function runBootstrap(options: BootstrapOptions, stop: AbortSignal)
   }
 }
 
-/** All that may be given up, so that another attempt is made. */
-async function started(
-  options: BootstrapOptions,
-  signal: AbortSignal,
-): Promise<{ readonly task: Task; readonly capabilities: ServerCapabilities }> {
+type Given = { readonly task: Task; readonly capabilities: ServerCapabilities };
+
+/**
+ * All that may be given up, so that another attempt is made. What the facade has for us and what the job needs here come at
+ * once: a Docker takes a second to start.
+ */
+async function started(options: BootstrapOptions, stop: AbortSignal): Promise<Given> {
   const { calls, clock, times, log, taskId, program } = options;
-  const capabilities = await waitForFacade(calls, times, signal);
-  log.info({}, "facade reached");
-  const task = await fetchTask(calls, taskId, times, signal);
+  const given = async (signal: AbortSignal): Promise<Given> => {
+    const capabilities = await waitForFacade(calls, times, signal);
+    log.info({}, "facade reached");
+    return { capabilities, task: await fetchTask(calls, taskId, times, signal) };
+  };
   const { environment } = program;
-  await runJobStarted({ environment, clock, log, deadline: times.jobStarted }, signal);
-  return { task, capabilities };
+  const ready = (signal: AbortSignal) =>
+    runJobStarted({ environment, clock, log, deadline: times.jobStarted }, signal);
+  const [got] = await both(given, ready, stop);
+  return got;
 }
 
 type Job = {

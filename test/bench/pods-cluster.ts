@@ -1,5 +1,6 @@
 import { cpus, loadavg } from "node:os";
 import path from "node:path";
+import type { Image } from "../../scripts/peers/cluster/image/oci-layout.ts";
 import { clusterObstacle } from "../../scripts/peers/cluster/obstacle.ts";
 import { prepareCluster } from "../../scripts/peers/cluster/prepare-cluster.ts";
 import { createReport } from "../../scripts/peers/report.ts";
@@ -46,6 +47,8 @@ export async function startPodsBench(
     readonly capacity: number;
     /** Variables of all controllers that differ. */
     readonly changed?: Readonly<Record<string, string>>;
+    /** Makes the executor's image, where it is not the one that is put together of the sources. */
+    readonly executor?: () => Promise<Image>;
   },
   onPod?: (pod: SeenPod) => void,
 ): Promise<PodsBench> {
@@ -55,7 +58,9 @@ export async function startPodsBench(
   const signal = AbortSignal.timeout(setUpMs);
   const report = createReport();
   const peers = await preparePeers(report, signal);
-  const parts = await prepareCluster({ report }, signal);
+  const prepared = await prepareCluster({ report }, signal);
+  const { executor } = options;
+  const parts = executor === undefined ? prepared : { ...prepared, executor: await executor() };
   const platform = stack.use(await startClusterPlatform({ peers, parts }, signal));
   const { kubernetes } = platform;
   const tenant = await createTenant(platform, { name: "bench", capacity: options.capacity }, signal);

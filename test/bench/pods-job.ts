@@ -14,6 +14,7 @@ import { readJobLog, type WorkflowJob } from "../../scripts/peers/gitea-api/runs
 import type { ControllerLine } from "../../scripts/quick-start/controller-process.ts";
 import { eventually } from "../support/eventually.ts";
 import { summary } from "./figures.ts";
+import { containerBegin } from "./pods-process.ts";
 import type { BenchController, PodsBench } from "./pods-cluster.ts";
 
 /** What happens from the dispatch of a workflow until its job says something; each by its time since the epoch. */
@@ -24,6 +25,7 @@ const moments = [
   "created",
   "scheduled",
   "container",
+  "asked",
   "svid",
   "reached",
   "claimed",
@@ -32,6 +34,12 @@ const moments = [
 export type StartTimes = Readonly<Record<(typeof moments)[number], number>> & {
   /** When the registration entry was made, which is done beside the rest. */
   readonly bound: number;
+  /** When the container's first process began, to 10 ms. */
+  readonly begun: number;
+  /** How long `gitea-job-started` took, which begins when the SVID is there. */
+  readonly readyMs: number;
+  /** From the start of dockerd until it was ready; NaN where the image has none. */
+  readonly dockerdMs: number;
 };
 
 const jobMs = 120_000;
@@ -112,7 +120,13 @@ export async function timeJob(
     return podLog.includes('"task claimed"');
   };
   await eventually(`${pod} claims its task`, isClaimed, jobMs);
-  const said = (message: string) => timeOf(linesOf(podLog).find(({ msg }) => msg === message));
+  await eventually(`${pod} has a container`, () => seen.times.get(pod)?.container !== undefined, jobMs);
+  const begun = await containerBegin(seen.times.get(pod)?.container ?? "");
+  const stamped = (await kubernetes.api.ask("GET", `${logPath}&timestamps=true`, soon())).text.split("\n");
+  const stamp = (text: string) =>
+    Date.parse(stamped.find((line) => line.includes(text))?.split(" ")[0] ?? "");
+  const lineOf = (message: string) => linesOf(podLog).find(({ msg }) => msg === message);
+  const said = (message: string) => timeOf(lineOf(message));
   const job = await untilSuccess(bench, repository, run);
   const row = (await readJobLog(admin, repository, job.id, soon()))
     .split("\n")
@@ -128,6 +142,10 @@ export async function timeJob(
     bound: timeOf(controller.lines.find((line) => line["event"] === "identity_bound" && isOf(line))),
     scheduled: known?.scheduled ?? NaN,
     container: await containerStart(platform.folder, known?.container ?? ""),
+    begun,
+    readyMs: Number(lineOf("job is made ready")?.["ms"] ?? 0),
+    dockerdMs: stamp(" is ready: storage driver") - stamp("setup-job-docker: waiting for dockerd"),
+    asked: said("x509-svid asked for"),
     svid: said("x509-svid received"),
     reached: said("facade reached"),
     claimed: said("task claimed"),

@@ -143,7 +143,7 @@ describe("the real Kubernetes", function () {
     server.listen(0, real.cluster.hostAddress);
     await once(server, "listening");
     const { port } = server.address() as AddressInfo;
-    const ask = `curl -sS http://${real.cluster.hostAddress}:${port}; echo; exec node "$(dirname "$(command -v node)")/../controller/bootstrap/main.ts"`;
+    const ask = `curl -sS http://${real.cluster.hostAddress}:${port}; echo; exec node "$(dirname "$(command -v node)")/../controller/bootstrap/main.js"`;
     try {
       await real.cluster.api.create(pods, podOf("program", [2000], ["bash", "-c", ask]), signal);
       await eventually("it has ended", async () => (await phaseOf("program")).phase === "Failed");

@@ -1,6 +1,8 @@
+import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
 import { chmod, mkdir, mkdtemp, readdir, readFile, realpath, rename, rm, stat } from "node:fs/promises";
 import path from "node:path";
+import { promisify } from "node:util";
 import { copyFileForOthers, copyFolderForOthers, linkProgramForOthers } from "./copy-for-others.ts";
 import { hasErrorCode, isMissing } from "./error-code.ts";
 import { makeFolder } from "./files.ts";
@@ -18,6 +20,9 @@ export const bootstrapPackages: readonly string[] = [
 
 /** The folders of the repository that are part of the program, with package.json. */
 const folders = ["controller", "proto/gen"] as const;
+
+/** It takes a second of two busy cores. */
+const stripMs = 120_000;
 
 /** Makes sure of the job's identity before the claim; needs `spire-agent`. */
 const jobStarted = "scripts/gitea-job-started";
@@ -45,7 +50,7 @@ export type StagedProgram = {
 
 /**
  * Puts the bootstrap with all that it needs where every user can read it, and where it stays as it is while the
- * sources change: a home folder is often closed to others. The same content is staged once; whoever comes second,
+ * sources change: a home folder is often closed to others. There it is JavaScript, for a faster start. The same content is staged once; whoever comes second,
  * also at the same time, gets the first one's. Programs of older content stay, executors may still run them.
  */
 export async function stageProgram(from: ProgramSource): Promise<StagedProgram> {
@@ -66,7 +71,7 @@ export async function stageProgram(from: ProgramSource): Promise<StagedProgram> 
   return {
     folder,
     node: path.join(folder, "bin/node"),
-    bootstrap: path.join(folder, "controller/bootstrap/main.ts"),
+    bootstrap: path.join(folder, "controller/bootstrap/main.js"),
     giteaRunnerBinary: path.join(folder, "bin/gitea-runner"),
   };
 }
@@ -86,6 +91,7 @@ async function copyProgram(
   }
   await copyFileForOthers(path.join(source, "package.json"), path.join(target, "package.json"));
   for (const folder of folders) await copyInside(source, target, folder);
+  await stripTypes(folders.map((folder) => path.join(target, folder)));
   for (const { folder } of installed) await copyInside(source, target, folder, isOfNoUse);
 }
 
@@ -95,6 +101,13 @@ async function copyProgram(
  */
 function isOfNoUse(name: string): boolean {
   return name === "node_modules" || /\.[cm]?ts$/.test(name);
+}
+
+/** In a process of its own, for Node's warning. */
+async function stripTypes(inside: readonly string[]): Promise<void> {
+  const program = path.join(import.meta.dirname, "strip-types.ts");
+  const args = ["--disable-warning=ExperimentalWarning", program, ...inside];
+  await promisify(execFile)(process.execPath, args, { timeout: stripMs });
 }
 
 /** Copies `source/folder` to `target/folder`, opening the folders between. */

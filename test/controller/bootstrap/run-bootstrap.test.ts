@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
+import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Code } from "@connectrpc/connect";
 import { describe, it } from "mocha";
@@ -8,6 +8,7 @@ import { RefusedError } from "../../../controller/bootstrap/until-answered.ts";
 import { Result, type TaskState } from "../../../proto/gen/runner/v1/runner_pb.ts";
 import { aTask } from "../../support/a-task.ts";
 import { type BootstrapUnderTest, bootstrapUnderTest } from "../../support/bootstrap-under-test.ts";
+import { eventually } from "../../support/eventually.ts";
 
 const stepsOf = (state: TaskState | undefined) =>
   state?.steps.map((step) => [step.id, step.result, step.logIndex]);
@@ -234,18 +235,57 @@ describe("gitea-job-started", () => {
     assert.equal(await running, Result.SUCCESS);
   });
 
+  it("runs while the facade is waited for", async () => {
+    await using test = await bootstrapUnderTest();
+    await test.script("gitea-job-started", "exit 0");
+    test.facade.fail("declare", Code.Unavailable);
+    const running = test.run();
+    await test.log.line("job is made ready");
+    test.facade.recover("declare");
+    assert.equal(await running, Result.SUCCESS);
+  });
+
+  it("is waited for when the task is there", async () => {
+    await using test = await bootstrapUnderTest();
+    const until = `until [ -e '${test.folder}/go' ]; do sleep 0.01; done`;
+    await test.script("gitea-job-started", until, `touch '${test.folder}/done'`);
+    const running = test.run();
+    await test.facade.called("fetchTask");
+    await test.script("go");
+    await test.facade.called("updateTask");
+    assert.ok((await readdir(test.folder)).includes("done"));
+    assert.equal(await running, Result.SUCCESS);
+  });
+
+  it("is ended when the facade refuses for good", async () => {
+    await using test = await bootstrapUnderTest();
+    const said = `trap 'touch ${test.folder}/told; exit 1' TERM`;
+    await test.script(
+      "gitea-job-started",
+      said,
+      `touch '${test.folder}/begun'`,
+      "while :; do sleep 0.01; done",
+    );
+    test.facade.fail("declare", Code.Unavailable);
+    const running = test.run();
+    await eventually("it runs", async () => (await readdir(test.folder)).includes("begun"));
+    test.facade.fail("declare", Code.Unauthenticated);
+    await assert.rejects(running, RefusedError);
+    assert.ok((await readdir(test.folder)).includes("told"));
+  });
+
   it("leaves the task to another attempt when it fails", async () => {
     await using test = await bootstrapUnderTest();
     await test.script("gitea-job-started", "exit 7");
     await assert.rejects(test.run(), /gitea-job-started ended with exit code 7/);
-    assert.deepEqual(test.facade.calls, ["declare", "fetchTask"]);
+    assert.ok(!test.facade.calls.includes("updateTask"));
   });
 
   it("is ended at its deadline", async () => {
     await using test = await bootstrapUnderTest({ times: { jobStarted: 100 } });
     await test.script("gitea-job-started", "exec sleep 60");
     await assert.rejects(test.run(), /gitea-job-started did not end/);
-    assert.deepEqual(test.facade.calls, ["declare", "fetchTask"]);
+    assert.ok(!test.facade.calls.includes("updateTask"));
   });
 });
 

@@ -79,10 +79,7 @@ export function useImages(): () => ImagesUnderTest {
     this.timeout(buildMs);
     const obstacle = await imagesObstacle(process.env);
     if (obstacle !== undefined) skipFor(this, obstacle);
-    const parts = await prepareImages({ report: createReport() }, signal);
-    const folder = await mkdtemp(path.join(tmpdir(), "images-"));
-    stack.defer(() => rm(folder, { recursive: true, maxRetries: 5 }));
-    state = await start(parts, folder, stack, signal);
+    state = stack.use(await openImages(signal));
   });
   after("stop the builder and the registry", async function () {
     this.timeout(60_000);
@@ -92,6 +89,17 @@ export function useImages(): () => ImagesUnderTest {
     if (state === undefined) throw new Error("the builder is there from the first test on");
     return state;
   };
+}
+
+/** The same for who is no test. Rejects where no image can be built; disposing of it stops both. */
+export async function openImages(signal: AbortSignal): Promise<ImagesUnderTest & AsyncDisposable> {
+  await using stack = new AsyncDisposableStack();
+  const parts = await prepareImages({ report: createReport() }, signal);
+  const folder = await mkdtemp(path.join(tmpdir(), "images-"));
+  stack.defer(() => rm(folder, { recursive: true, maxRetries: 5 }));
+  const images = await start(parts, folder, stack, signal);
+  const all = stack.move();
+  return { ...images, [Symbol.asyncDispose]: () => all.disposeAsync() };
 }
 
 async function start(

@@ -29,7 +29,7 @@ export function executorImageOf({ debian, programs }: BaseLayers, sources: Layer
       User: String(runnerUid),
       WorkingDir: "/home/runner",
       Env: [`PATH=${path}`, "HOME=/home/runner", "USER=runner", "LANG=C.UTF-8"],
-      Entrypoint: [`${programFolder}/bin/node`, `${programFolder}/controller/bootstrap/main.ts`],
+      Entrypoint: [`${programFolder}/bin/node`, `${programFolder}/controller/bootstrap/main.js`],
     },
   };
 }
