@@ -1,96 +1,61 @@
-import assert from "node:assert/strict";
-import { mkdir, symlink, writeFile } from "node:fs/promises";
-import path from "node:path";
 import { z } from "zod";
 import type { ClusterApi } from "../../../scripts/peers/cluster/api.ts";
 
-const deploymentShape = z.object({
-  spec: z.object({
-    template: z.object({
-      metadata: z.object({ labels: z.record(z.string(), z.string()) }),
-      spec: z.object({
-        serviceAccountName: z.string(),
-        containers: z.tuple([
-          z.object({
-            envFrom: z.tuple([z.object({ configMapRef: z.object({ name: z.string() }) })]),
-            env: z.tuple([
-              z.object({
-                name: z.string(),
-                valueFrom: z.object({ fieldRef: z.object({ fieldPath: z.literal("metadata.name") }) }),
-              }),
-            ]),
-            volumeMounts: z.array(z.object({ name: z.string(), mountPath: z.string() })),
-          }),
-        ]),
-        volumes: z.array(
-          z.object({
-            name: z.string(),
-            secret: z.object({ secretName: z.string(), defaultMode: z.number() }).optional(),
-            csi: z.object({ driver: z.literal("csi.spiffe.io") }).optional(),
-            emptyDir: z.looseObject({}).optional(),
-          }),
-        ),
+const ended = z.object({ terminated: z.object({ exitCode: z.number() }).optional() }).default({});
+const podList = z.object({
+  items: z.array(
+    z.object({
+      metadata: z.object({ name: z.string(), uid: z.string(), deletionTimestamp: z.string().optional() }),
+      status: z.object({
+        conditions: z.array(z.object({ type: z.string(), status: z.string() })).default([]),
+        containerStatuses: z.array(z.object({ lastState: ended, restartCount: z.number() })).default([]),
       }),
     }),
-  }),
+  ),
 });
-const texts = z.object({ data: z.record(z.string(), z.string()) });
-const podList = z.object({ items: z.tuple([z.object({ metadata: z.object({ name: z.string() }) })]) });
+const line = z.looseObject({ level: z.string(), msg: z.string() });
 
-/** What the controller of a Deployment gets to see. */
-export type ProvisionedController = {
-  readonly account: { readonly namespace: string; readonly name: string };
-  readonly environment: Readonly<Record<string, string>>;
+export type ControllerPod = {
+  readonly name: string;
+  readonly uid: string;
+  /** As the kubelet says. */
+  readonly isReady: boolean;
+  readonly restarts: number;
+  /** Of the container before this one; undefined if there was none. */
+  readonly exitCode: number | undefined;
 };
 
-/**
- * Does what a kubelet would do for the one Pod of a Deployment: its variables, and its volumes as folders below `folder`. The
- * only thing that is not as in the Pod is where the volumes are, here and in the variables that say so.
- */
-export async function provisionedController(
+/** The Pods of a controller's Deployment, without those that are about to go. */
+export async function controllerPods(api: ClusterApi, namespace: string): Promise<readonly ControllerPod[]> {
+  const labels = encodeURIComponent("app.kubernetes.io/name=gitea-dynamic-runner");
+  const place = `/api/v1/namespaces/${namespace}/pods?labelSelector=${labels}`;
+  const { items } = podList.parse(await api.read(place, AbortSignal.timeout(10_000)));
+  return items
+    .filter(({ metadata }) => metadata.deletionTimestamp === undefined)
+    .map(({ metadata: { name, uid }, status: { conditions, containerStatuses } }) => ({
+      name,
+      uid,
+      isReady: conditions.some(({ type, status }) => type === "Ready" && status === "True"),
+      restarts: containerStatuses[0]?.restartCount ?? 0,
+      exitCode: containerStatuses[0]?.lastState.terminated?.exitCode,
+    }));
+}
+
+/** What a Pod has logged since its container began; of the one that ended before it with `before`, nothing if none did. */
+export async function podLog(
   api: ClusterApi,
   { namespace, name }: { readonly namespace: string; readonly name: string },
-  { folder, agentSocket }: { readonly folder: string; readonly agentSocket: string },
-): Promise<ProvisionedController> {
-  const soon = AbortSignal.timeout(30_000);
-  const core = `/api/v1/namespaces/${namespace}`;
-  const found = await api.read(`/apis/apps/v1/namespaces/${namespace}/deployments/${name}`, soon);
-  const { template } = deploymentShape.parse(found).spec;
-  const [container] = template.spec.containers;
-  const selector = Object.entries(template.metadata.labels).map((label) => label.join("="));
-  const pods = await api.read(`${core}/pods?labelSelector=${encodeURIComponent(selector.join())}`, soon);
-  const [pod] = podList.parse(pods).items;
+  before = false,
+): Promise<string> {
+  const place = `/api/v1/namespaces/${namespace}/pods/${name}/log?previous=${before}`;
+  const { status, text } = await api.ask("GET", place, AbortSignal.timeout(10_000));
+  return status === 200 ? text : "";
+}
 
-  const places: { readonly mountPath: string; readonly place: string }[] = [];
-  for (const { name: volumeName, mountPath } of container.volumeMounts) {
-    const place = path.join(folder, volumeName);
-    const volume = template.spec.volumes.find((one) => one.name === volumeName);
-    assert.ok(volume !== undefined, `there is no volume ${volumeName}`);
-    await mkdir(place, { recursive: true });
-    if (volume.secret !== undefined) {
-      const { data } = texts.parse(await api.read(`${core}/secrets/${volume.secret.secretName}`, soon));
-      for (const [file, content] of Object.entries(data))
-        await writeFile(path.join(place, file), Buffer.from(content, "base64"), {
-          mode: volume.secret.defaultMode,
-        });
-    } else if (volume.csi !== undefined) {
-      // As the SPIFFE CSI driver has the folder with the node's agent's socket.
-      await symlink(agentSocket, path.join(place, "spire-agent.sock"));
-    }
-    places.push({ mountPath, place });
-  }
-  const [{ configMapRef }] = container.envFrom;
-  const { data } = texts.parse(await api.read(`${core}/configmaps/${configMapRef.name}`, soon));
-  const moved = (value: string) => {
-    const to = places.find(({ mountPath }) => value.replace("unix://", "").startsWith(`${mountPath}/`));
-    return to === undefined ? value : value.replace(to.mountPath, () => to.place);
-  };
-  const [own] = container.env;
-  return {
-    account: { namespace, name: template.spec.serviceAccountName },
-    environment: {
-      ...Object.fromEntries(Object.entries(data).map(([key, value]) => [key, moved(value)])),
-      [own.name]: pod.metadata.name,
-    },
-  };
+/** The lines of a controller's log. */
+export function linesOf(log: string): readonly z.infer<typeof line>[] {
+  return log
+    .split("\n")
+    .filter((text) => text.startsWith("{"))
+    .map((text) => line.parse(JSON.parse(text)));
 }
