@@ -73,6 +73,8 @@ export class Queue extends ComponentResource {
         adopt,
         // Who leads, or led last. Without it a queue that was ever used could not be taken away.
         worthless: ["leader"],
+        // The controller reads the last value of a record: whoever made the server keep more has kept nothing of use.
+        worthlessHistory: true,
         description: "records of jobs",
       },
       stored,

@@ -47,7 +47,11 @@ export class Registration extends ComponentResource {
           spiffeIDTemplate: names.controllerSpiffeId,
           namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": names.namespace } },
           podSelector: { matchLabels: controllerLabels(names) },
-          workloadSelectorTemplates: ["k8s:container-name:controller"],
+          workloadSelectorTemplates: [
+            "k8s:container-name:controller",
+            // A label is soon given to a Pod of something else in this namespace.
+            `k8s:sa:${names.controller}`,
+          ],
         },
       },
       child,

@@ -1,6 +1,7 @@
 import { AckPolicy, type ConsumerConfig, DeliverPolicy, ReplayPolicy } from "nats";
 import { z } from "zod";
 import { unlessMissing } from "./api-errors.ts";
+import { astray } from "./astray.ts";
 import { fixed } from "./difficulty.ts";
 import * as field from "./fields.ts";
 import type { ResourceKind } from "./resource-kind.ts";
@@ -45,7 +46,11 @@ export const consumerKind: ResourceKind<ConsumerInputs> = {
   read: async (manager, id) => {
     const [stream, durable] = partsOf(id);
     const info = await unlessMissing(manager.consumers.info(stream, durable));
-    return info === undefined ? undefined : inputs.parse({ stream, durable, ...fromServer(info.config) });
+    if (info === undefined) return undefined;
+    return {
+      inputs: inputs.parse({ stream, durable, ...fromServer(info.config) }),
+      astray: astray(fixedSettings, info.config),
+    };
   },
   // The client and the server would take a second creation for an update; whoever calls has looked before.
   create: (manager, wanted) => manager.consumers.add(wanted.stream, forServer(wanted)),
@@ -71,8 +76,13 @@ function harmless(reason: string) {
 const ackPolicies = { explicit: AckPolicy.Explicit, all: AckPolicy.All, none: AckPolicy.None };
 const deliverPolicies = { all: DeliverPolicy.All, last: DeliverPolicy.Last, new: DeliverPolicy.New };
 
+/** A backoff would take the place of the ack wait, headers are no message, and who is away may come back. */
+const fixedSettings = { backoff: [], headers_only: false, inactive_threshold: 0 };
+
 function forServer(wanted: ConsumerInputs) {
   return {
+    ...fixedSettings,
+    backoff: [...fixedSettings.backoff],
     durable_name: wanted.durable,
     // The client makes it a part of the call's own subject, where an empty one is none.
     ...(wanted.filterSubject === "" ? {} : { filter_subject: wanted.filterSubject }),

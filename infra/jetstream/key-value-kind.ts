@@ -1,6 +1,7 @@
 import { DiscardPolicy, RetentionPolicy, StorageType, type StreamConfig } from "nats";
 import { z } from "zod";
 import { unlessMissing } from "./api-errors.ts";
+import { astray } from "./astray.ts";
 import { fixed, tighter } from "./difficulty.ts";
 import * as field from "./fields.ts";
 import type { ResourceKind } from "./resource-kind.ts";
@@ -19,6 +20,8 @@ const inputs = z.strictObject({
   description: field.description,
   /** Keys whose values are no loss: with these alone it counts as empty. The server knows nothing of it. */
   worthless: z.array(z.string().min(1)).default([]),
+  /** Whether older values of a key are no loss either: a shorter history drops them. The server knows nothing of it. */
+  worthlessHistory: z.boolean().default(false),
   ...field.permissions,
 });
 
@@ -34,14 +37,16 @@ export const keyValueKind: ResourceKind<KeyValueInputs> = {
   difficulties: (from, to) => [
     ...fixed("bucket", from, to, empty("a bucket cannot be renamed")),
     ...fixed("storage", from, to, empty("the server cannot move a bucket between file and memory")),
-    ...tighter("history", from, to, -1),
+    ...(to.worthlessHistory ? [] : tighter("history", from, to, -1)),
     ...tighter("ttlSeconds", from, to, 0),
   ],
   id: ({ bucket }) => bucket,
   obstacles: () => Promise.resolve([]),
   read: async (manager, id) => {
     const info = await unlessMissing(manager.streams.info(streamOf(id)));
-    return info === undefined ? undefined : inputs.parse({ bucket: id, ...fromServer(info.config) });
+    if (info === undefined) return undefined;
+    const found = inputs.parse({ bucket: id, ...fromServer(info.config) });
+    return { inputs: found, astray: astray(fixedSettings(found), info.config) };
   },
   create: (manager, wanted) => manager.streams.add(forServer(wanted)),
   update: (manager, id, wanted) => manager.streams.update(streamOf(id), forServer(wanted)),
@@ -63,27 +68,34 @@ function streamOf(bucket: string): string {
 /** Of the server's own default, but a bucket with a shorter life of its values has a shorter one. */
 const duplicateWindowSeconds = 120;
 
-function forServer(wanted: KeyValueInputs) {
-  const { ttlSeconds } = wanted;
+/** What makes a stream a bucket. */
+function fixedSettings({ bucket, ttlSeconds }: Pick<KeyValueInputs, "bucket" | "ttlSeconds">) {
   return {
-    name: streamOf(wanted.bucket),
-    subjects: [`$KV.${wanted.bucket}.>`],
-    retention: RetentionPolicy.Limits,
-    storage: wanted.storage === "file" ? StorageType.File : StorageType.Memory,
+    subjects: [`$KV.${bucket}.>`],
     discard: DiscardPolicy.New,
-    max_age: field.nanoseconds(ttlSeconds),
     duplicate_window: field.nanoseconds(
       ttlSeconds > 0 ? Math.min(ttlSeconds, duplicateWindowSeconds) : duplicateWindowSeconds,
     ),
     max_msgs: -1,
+    no_ack: false,
+    allow_rollup_hdrs: true,
+    deny_delete: true,
+    allow_direct: true,
+  };
+}
+
+function forServer(wanted: KeyValueInputs) {
+  return {
+    ...fixedSettings(wanted),
+    name: streamOf(wanted.bucket),
+    retention: RetentionPolicy.Limits,
+    storage: wanted.storage === "file" ? StorageType.File : StorageType.Memory,
+    max_age: field.nanoseconds(wanted.ttlSeconds),
     max_bytes: wanted.maxBytes,
     max_msg_size: wanted.maxValueBytes,
     max_msgs_per_subject: wanted.history,
     num_replicas: wanted.replicas,
     description: wanted.description,
-    allow_rollup_hdrs: true,
-    deny_delete: true,
-    allow_direct: true,
   };
 }
 

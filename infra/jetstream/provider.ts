@@ -11,7 +11,7 @@ import {
   secretNames,
   withSecrets,
 } from "./property-values.ts";
-import type { Permissions, ResourceKind } from "./resource-kind.ts";
+import type { Permissions, ResourceKind, There } from "./resource-kind.ts";
 import { streamKind } from "./stream-kind.ts";
 
 export type CheckFailure = { readonly property: string; readonly reason: string };
@@ -54,6 +54,15 @@ export type Provider = {
 
 const kinds: readonly ResourceKind<Properties & Permissions>[] = [streamKind, consumerKind, keyValueKind];
 
+/** Inputs that the server knows nothing of: they are what the state says. */
+const ours = ["adopt", "allowDataLoss", "worthless", "worthlessHistory"];
+
+/**
+ * Not an input: what a refresh has found that no input stands for, see `There`. No program has it, so it is a difference
+ * that an update takes away.
+ */
+const astray = "astray";
+
 /** The provider over a server; `manager` connects when it is first asked for. */
 export function createProvider(manager: () => Promise<JetStreamManager>): Provider {
   return {
@@ -81,7 +90,7 @@ export function createProvider(manager: () => Promise<JetStreamManager>): Provid
         };
       }
       const there = await readAs(kind, server, id);
-      const taken = there === undefined ? undefined : whyNotAdopted(kind, id, there, inputs);
+      const taken = there === undefined ? undefined : whyNotAdopted(kind, id, there.inputs, inputs);
       const reasons = [...(taken === undefined ? [] : [taken]), ...(await kind.obstacles(server, inputs))];
       return { obstacles: reasons.map((reason) => ({ property: "", reason })) };
     },
@@ -106,7 +115,7 @@ export function createProvider(manager: () => Promise<JetStreamManager>): Provid
       const server = await manager();
       const id = kind.id(inputs);
       const there = await readAs(kind, server, id);
-      const reason = there === undefined ? undefined : whyNotAdopted(kind, id, there, inputs);
+      const reason = there === undefined ? undefined : whyNotAdopted(kind, id, there.inputs, inputs);
       if (reason !== undefined) throw new Error(reason);
       await (there === undefined ? kind.create(server, inputs) : kind.update(server, id, inputs));
       return { id, properties: withSecrets(inputs, secretNames(wanted)) };
@@ -115,10 +124,13 @@ export function createProvider(manager: () => Promise<JetStreamManager>): Provid
       const kind = kindOf(type);
       const there = await readAs(kind, await manager(), id);
       if (there === undefined) return undefined;
-      // What is ours to know only.
-      const { adopt = false, allowDataLoss = false, worthless } = plainProperties(known);
-      const own = { adopt, allowDataLoss, ...(worthless === undefined ? {} : { worthless }) };
-      const properties = { ...there, ...own };
+      const plain = plainProperties(known);
+      const properties = {
+        ...there.inputs,
+        ...Object.fromEntries(ours.flatMap((name) => (name in plain ? [[name, plain[name]]] : []))),
+        // An import makes a program's text of it, where it could not stand.
+        ...(there.astray.length === 0 || Object.keys(plain).length === 0 ? {} : { [astray]: there.astray }),
+      };
       return { id, properties: withSecrets(properties, secretNames(known)) };
     },
     update: async (type, id, wanted) => {
@@ -153,7 +165,7 @@ async function readAs<Inputs extends Properties>(
   kind: ResourceKind<Inputs>,
   server: JetStreamManager,
   id: string,
-): Promise<Inputs | undefined> {
+): Promise<There<Inputs> | undefined> {
   try {
     return await kind.read(server, id);
   } catch (error) {
@@ -198,7 +210,9 @@ function whyNotAdopted<Inputs extends Properties & Permissions>(
 function difficulties(kind: ResourceKind, from: Properties, to: Properties): readonly Difficulty[] {
   const known = (properties: Properties) =>
     kind.inputs.safeParse(
-      Object.fromEntries(Object.entries(properties).filter(([, value]) => !isUnknown(value))),
+      Object.fromEntries(
+        Object.entries(properties).filter(([name, value]) => name !== astray && !isUnknown(value)),
+      ),
     ).data;
   const [before, after] = [known(from), known(to)];
   return before === undefined || after === undefined ? [] : kind.difficulties(before, after);

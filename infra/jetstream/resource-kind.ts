@@ -20,14 +20,21 @@ export type ResourceKind<Inputs extends Properties = Properties> = {
   id(inputs: Inputs): string;
   /** What else on the server stands in the way of a new one, a sentence each. */
   obstacles(manager: JetStreamManager, inputs: Inputs): Promise<readonly string[]>;
-  /** The object of that id as inputs; undefined if there is none. */
-  read(manager: JetStreamManager, id: string): Promise<Inputs | undefined>;
+  /** The object of that id; undefined if there is none. */
+  read(manager: JetStreamManager, id: string): Promise<There<Inputs> | undefined>;
   /** Makes it; nothing of that name is there. */
   create(manager: JetStreamManager, inputs: Inputs): Promise<unknown>;
   update(manager: JetStreamManager, id: string, inputs: Inputs): Promise<unknown>;
   /** How many stored messages, of those that matter, go with it. */
   stored(manager: JetStreamManager, id: string, known: Properties): Promise<number>;
   remove(manager: JetStreamManager, id: string): Promise<unknown>;
+};
+
+/** An object of the server. */
+export type There<Inputs> = {
+  readonly inputs: Inputs;
+  /** What this kind of object always has in one way, and this one has in another, a sentence each. */
+  readonly astray: readonly string[];
 };
 
 /** What decides over data, not over the object: it is not on the server. */

@@ -1,6 +1,7 @@
 import { DiscardPolicy, type JetStreamManager, RetentionPolicy, StorageType, type StreamConfig } from "nats";
 import { z } from "zod";
 import { unlessMissing } from "./api-errors.ts";
+import { astray } from "./astray.ts";
 import { type Difficulty, fixed, tighter } from "./difficulty.ts";
 import * as field from "./fields.ts";
 import type { ResourceKind } from "./resource-kind.ts";
@@ -57,7 +58,8 @@ export const streamKind: ResourceKind<StreamInputs> = {
   },
   read: async (manager, id) => {
     const info = await unlessMissing(manager.streams.info(id));
-    return info === undefined ? undefined : inputs.parse(fromServer(info.config));
+    if (info === undefined) return undefined;
+    return { inputs: inputs.parse(fromServer(info.config)), astray: astray(fixedSettings, info.config) };
   },
   create: (manager, wanted) => manager.streams.add(forServer(wanted)),
   update: (manager, id, wanted) => manager.streams.update(id, forServer(wanted)),
@@ -106,8 +108,12 @@ const retentions = {
   workqueue: RetentionPolicy.Workqueue,
 };
 
+/** Whoever publishes waits for the answer. */
+const fixedSettings = { no_ack: false };
+
 function forServer(wanted: StreamInputs) {
   return {
+    ...fixedSettings,
     name: wanted.name,
     subjects: [...wanted.subjects],
     retention: retentions[wanted.retention],

@@ -10,7 +10,9 @@ export type NatsOptions = {
   readonly folder: string;
   /** Prepared here unless given. */
   readonly peer?: Peer;
-  /** On 127.0.0.1; a free one unless given. */
+  /** Where it listens; 127.0.0.1 unless given. */
+  readonly address?: string;
+  /** A free one unless given. */
   readonly port?: number;
   /** `ci` unless given. */
   readonly user?: string;
@@ -42,17 +44,18 @@ export type Nats = AsyncDisposable & {
 const startDeadlineMs = 60_000;
 
 /**
- * Starts a nats-server with JetStream on 127.0.0.1 and waits until it is ready. Rejects with the end of its log when it does not
+ * Starts a nats-server with JetStream and waits until it is ready. Rejects with the end of its log when it does not
  * start. Aborting the signal gives up the start; a server that runs is ended by `stop`.
  */
 export async function startNats(options: NatsOptions, signal: AbortSignal): Promise<Nats> {
-  const { folder, user = "ci", password = randomBytes(18).toString("base64url") } = options;
+  const { folder, address = "127.0.0.1", user = "ci" } = options;
+  const { password = randomBytes(18).toString("base64url") } = options;
   const peer = options.peer ?? (await preparePeer("nats-server", {}, signal));
   await mkdir(folder, { recursive: true });
   const configuration = join(folder, "nats-server.conf");
   const passwordFile = join(folder, "nats-password");
   const lines = [
-    "host: 127.0.0.1",
+    `host: ${address}`,
     `port: ${options.port ?? -1}`,
     `max_payload: ${options.maxPayload ?? 8 * 1024 * 1024}`,
     `jetstream { store_dir: ${JSON.stringify(join(folder, "jetstream"))} }`,
@@ -71,11 +74,11 @@ export async function startNats(options: NatsOptions, signal: AbortSignal): Prom
     logFile: join(folder, "nats-server.log"),
   });
   try {
-    const listening = await server.line(/client connections on 127\.0\.0\.1:(\d+)/, startDeadlineMs, signal);
+    const listening = await server.line(/client connections on [\d.]+:(\d+)/, startDeadlineMs, signal);
     await server.line(/Server is ready/, startDeadlineMs, signal);
     const port = Number(listening[1]);
     return {
-      url: `nats://127.0.0.1:${port}`,
+      url: `nats://${address}:${port}`,
       port,
       user,
       password,

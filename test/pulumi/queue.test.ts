@@ -1,12 +1,67 @@
 import assert from "node:assert/strict";
 import path from "node:path";
 import { describe, it } from "mocha";
+import { DiscardPolicy, nanos } from "nats";
 import { findInFiles } from "../support/find-in-files.ts";
 import { planted, useQueueStack } from "../support/infra/use-queue-stack.ts";
 
 /** The exit code for changes where none are expected. */
 const changesExitCode = 7;
+const hourMs = 3_600_000;
 const lookForDrift = ["--run-program", "--preview-only", "--expect-no-changes"] as const;
+
+/** What somebody changes on the server, by its own names, of what is stored as it is. */
+const changedStreams = {
+  CI_RUNNER: {
+    max_msgs: 100,
+    max_bytes: 1_000_000,
+    max_msg_size: 1000,
+    max_age: nanos(hourMs),
+    duplicate_window: nanos(60_000),
+    discard: DiscardPolicy.Old,
+    description: "mine",
+    no_ack: true,
+  },
+  KV_CI_RUNNER_STATE: {
+    max_msgs_per_subject: 5,
+    max_age: nanos(2 * hourMs),
+    duplicate_window: nanos(30_000),
+    max_msgs: 1000,
+    allow_rollup_hdrs: false,
+  },
+  CI_RUNNER_EVENTS: { max_age: nanos(3 * hourMs), max_msgs_per_subject: 10 },
+} as const;
+const changedConsumers = {
+  pod: { max_ack_pending: 99, max_deliver: 5, backoff: [nanos(1000), nanos(5000)] },
+  vm: { ack_wait: nanos(7000), headers_only: true, inactive_threshold: nanos(24 * hourMs) },
+};
+/** And what Pulumi calls it, as the program has it and as it is then. */
+const changedProperties = [
+  ["maxMessages", "-1", "100"],
+  ["maxBytes", "-1", "1000000"],
+  ["maxMessageBytes", "-1", "1000"],
+  ["maxAgeSeconds", "0", "3600"],
+  ["duplicateWindowSeconds", "3600", "60"],
+  ["discard", '"new"', '"old"'],
+  ["history", "1", "5"],
+  ["ttlSeconds", "0", "7200"],
+  ["maxAgeSeconds", "604800", "10800"],
+  ["maxMessagesPerSubject", "-1", "10"],
+  ["maxAckPending", "7", "99"],
+  ["maxDeliver", "1000", "5"],
+  ["ackWaitSeconds", "60", "1"],
+  ["ackWaitSeconds", "60", "7"],
+] as const;
+const changedBesides = [
+  '"mine"',
+  "no_ack is true, not off",
+  "duplicate_window is 30000000000, not 120000000000",
+  "max_msgs is 1000, not -1",
+  "allow_rollup_hdrs is off, not true",
+  "backoff is [1000000000,5000000000], not off",
+  "headers_only is true, not off",
+  "inactive_threshold is 86400000000000, not off",
+];
 
 describe("the queue through Pulumi's engine", () => {
   const queue = useQueueStack();
@@ -54,14 +109,43 @@ describe("the queue through Pulumi's engine", () => {
     const wanted = await everything();
     await queue.server.consumers.update("CI_RUNNER", "pod", { max_ack_pending: 99 });
     await queue.server.consumers.delete("CI_RUNNER", "vm");
+    await queue.server.streams.delete("KV_CI_RUNNER_STATE");
     // What Pulumi remembers is as it was.
     await stack.done("preview", "--expect-no-changes");
     const { exitCode, stdout } = await stack.run("refresh", "--diff", ...lookForDrift);
     assert.equal(exitCode, changesExitCode);
     assert.match(stdout, /maxAckPending: 7 => 99/);
     assert.match(stdout, /- jetstream:index:Consumer: \(delete\)\n\s+\[id=CI_RUNNER\/vm\]/);
+    assert.match(stdout, /- jetstream:index:KeyValue: \(delete\)\n\s+\[id=CI_RUNNER_STATE\]/);
     await stack.done("up", "--yes", "--refresh", "--run-program");
     assert.deepEqual(await everything(), wanted);
+  });
+
+  it("is found to have drifted in each of its settings, and has them back in place with all that is stored", async () => {
+    await queue.publish("ci.assignment.pod");
+    await queue.publish("$KV.CI_RUNNER_STATE.leader");
+    const wanted = await everything();
+    const old = await queue.stored();
+    for (const [stream, settings] of Object.entries(changedStreams))
+      await queue.server.streams.update(stream, settings);
+    for (const [consumer, settings] of Object.entries(changedConsumers))
+      await queue.server.consumers.update("CI_RUNNER", consumer, settings);
+    const { exitCode, stdout } = await stack.run("refresh", "--diff", ...lookForDrift);
+    assert.equal(exitCode, changesExitCode);
+    const plan = await stack.done("preview", "--diff", "--refresh", "--run-program");
+    for (const [property, as, now] of changedProperties) {
+      assert.match(stdout, new RegExp(`~ ${property} *: ${as} => ${now}\n`));
+      assert.match(plan, new RegExp(`~ ${property} *: ${now} => ${as}\n`));
+    }
+    for (const sentence of changedBesides) {
+      assert.ok(stdout.includes(sentence), `${sentence} in ${stdout}`);
+      assert.ok(plan.includes(sentence), `${sentence} in ${plan}`);
+    }
+    assert.match(plan, /~ 5 to update\n/);
+    await stack.done("up", "--yes", "--refresh", "--run-program");
+    assert.deepEqual(await everything(), wanted);
+    assert.deepEqual(await queue.stored(), old);
+    await queue.server.streams.purge("CI_RUNNER");
   });
 
   for (const [what, properties, reason] of [

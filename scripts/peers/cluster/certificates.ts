@@ -3,6 +3,7 @@ import { generateKeyPairSync, type KeyObject, randomBytes } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import * as x509 from "@peculiar/x509";
+import { apiServiceAddress } from "./network.ts";
 
 /** A certificate and its key, as files. */
 export type KeyFiles = { readonly certificate: string; readonly key: string };
@@ -87,7 +88,7 @@ export async function createCertificates(
 function apiServerNames(nodeIp: string): x509.JsonGeneralName[] {
   const service = ["kubernetes", "kubernetes.default", "kubernetes.default.svc", "localhost"];
   return [
-    ...[nodeIp, "127.0.0.1", "10.96.0.1"].map((value) => ({ type: "ip" as const, value })),
+    ...[nodeIp, "127.0.0.1", apiServiceAddress].map((value) => ({ type: "ip" as const, value })),
     ...service.map((value) => ({ type: "dns" as const, value })),
   ];
 }

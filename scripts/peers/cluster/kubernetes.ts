@@ -51,6 +51,10 @@ export type Kubernetes = AsyncDisposable & {
   readonly hostAddress: string;
   /** The executor's image, of the sources as they were at the start. */
   readonly executorImage: string;
+  /** The same by digest, as a stack names it. */
+  readonly executorByDigest: string;
+  /** Gives the node the controller's image, of the sources as they are now. Resolves with its reference by digest. */
+  addControllerImage(signal: AbortSignal): Promise<string>;
   /**
    * SPIRE's server, and an agent that knows processes of this machine by their uids: for the controller and the
    * facade. Their entries are made with `createSpireEntries`, below `spire.parentId`.

@@ -5,6 +5,9 @@ import type { Slot } from "./slot.ts";
 
 const deadline = 60_000;
 
+/** Of the one Service that every Pod knows: the first address of the range of Services. */
+export const apiServiceAddress = "10.96.0.1";
+
 /** Joins the namespaces to us by a link of two addresses. It ends with them. */
 export async function joinNetwork(
   slot: Slot,
@@ -27,4 +30,16 @@ export async function joinNetwork(
   await inside("route", "add", "default", "via", slot.hostIp);
   // Of this network namespace only.
   await namespaces.run("sh", ["-c", "echo 1 > /proc/sys/net/ipv4/ip_forward"], signal);
+}
+
+/** What kube-proxy would do, for the API server's Service and no other. */
+export async function serveApiAddress(
+  { nodeIp }: Slot,
+  port: number,
+  namespaces: Namespaces,
+  signal: AbortSignal,
+): Promise<void> {
+  const calls = ["-d", `${apiServiceAddress}/32`, "-p", "tcp", "--dport", "443"];
+  const go = ["-j", "DNAT", "--to-destination", `${nodeIp}:${port}`];
+  await namespaces.run("iptables", ["-w", "-t", "nat", "-A", "PREROUTING", ...calls, ...go], signal);
 }

@@ -7,6 +7,8 @@ export type NodeOptions = {
   readonly folder: string;
   /** Of the slot: the cgroup below which all Pods' lie. */
   readonly cgroup: string;
+  /** Whom Pods ask for names of Services, where a test has somebody who knows them. */
+  readonly nameServer: string;
   readonly certificates: ClusterCertificates;
 };
 
@@ -57,7 +59,8 @@ function podNetworkConfiguration(folder: string): object {
  * https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/. The limits for eviction are absolute or
  * tiny: a machine that is nearly full is no reason. Images are never removed, nobody could pull them again.
  */
-function kubeletConfiguration({ folder, cgroup, certificates }: NodeOptions, files: NodeFiles): object {
+function kubeletConfiguration(options: NodeOptions, files: NodeFiles): object {
+  const { folder, cgroup, nameServer, certificates } = options;
   const { ca, kubeletServer } = certificates;
   return {
     apiVersion: "kubelet.config.k8s.io/v1beta1",
@@ -77,6 +80,8 @@ function kubeletConfiguration({ folder, cgroup, certificates }: NodeOptions, fil
     authorization: { mode: "Webhook" },
     containerRuntimeEndpoint: `unix://${files.containerd.socket}`,
     failSwapOn: false,
+    clusterDNS: [nameServer],
+    clusterDomain: "cluster.local",
     resolvConf: join(folder, "resolv.conf"),
     podLogsDir: join(folder, "pod-logs"),
     volumePluginDir: join(folder, "volume-plugins"),

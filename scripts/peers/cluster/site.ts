@@ -9,7 +9,7 @@ import { apiServerPort } from "./control-plane.ts";
 import { writeKubeconfig } from "./kubeconfig.ts";
 import { createLaunch, type Launch } from "./launch.ts";
 import { createNamespaces, type Namespaces } from "./namespaces.ts";
-import { joinNetwork } from "./network.ts";
+import { joinNetwork, serveApiAddress } from "./network.ts";
 import { type NodeFiles, writeNodeFiles } from "./node-settings.ts";
 import { debianProgram } from "./obstacle.ts";
 import type { ClusterParts } from "./prepare-cluster.ts";
@@ -63,6 +63,7 @@ export async function openSite(
     await Promise.all(running.map((component) => component.process().stop(0)));
   });
   await joinNetwork(slot, namespaces, environment, signal);
+  await serveApiAddress(slot, apiServerPort, namespaces, signal);
 
   const certificates = await createCertificates(
     below("certificates"),
@@ -89,7 +90,7 @@ export async function openSite(
       scheduler: await kubeconfig("scheduler"),
       node: await kubeconfig("node"),
     },
-    node: await writeNodeFiles({ folder, cgroup: slot.name, certificates }),
+    node: await writeNodeFiles({ folder, cgroup: slot.name, nameServer: slot.hostIp, certificates }),
     api: stack.use(await openClusterApi(server, ca, certificates.admin)),
     launch: createLaunch(namespaces, programs, below("logs"), environment),
     below,

@@ -10,7 +10,7 @@ import { serviceAccountToken } from "./service-account-token.ts";
 import { openSite, type Site } from "./site.ts";
 import { agentServiceAccount, startSpireNode } from "./spire-node.ts";
 import { startApiServer, startControllers } from "./start-control-plane.ts";
-import { startKubelet, startRuntime } from "./start-node.ts";
+import { addControllerImage, startKubelet, startRuntime } from "./start-node.ts";
 import { together } from "./together.ts";
 
 /** Nobody else is in the cluster's network namespace. */
@@ -34,7 +34,7 @@ export async function startKubernetes(options: KubernetesOptions, signal: AbortS
     serviceAccount: agentServiceAccount,
   };
 
-  const [spire, plane, containerd] = await together(
+  const [spire, plane, { containerd, executor }] = await together(
     signal,
     async (abort): Promise<Spire> => {
       const started = await startSpireServer(site, cluster, options, abort);
@@ -90,6 +90,8 @@ export async function startKubernetes(options: KubernetesOptions, signal: AbortS
     nodeUid,
     hostAddress: slot.hostIp,
     executorImage,
+    executorByDigest: executor,
+    addControllerImage: async (abort) => await addControllerImage(site, abort),
     spire,
     clusterName,
     agentId: `spiffe://${trustDomain}/spire/agent/k8s_psat/${clusterName}/${nodeUid}`,

@@ -1,11 +1,9 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { z } from "zod";
 import { describeImages, type Image, writeImages } from "../cluster/image/oci-layout.ts";
 import { copyOneFile } from "../copy-tree.ts";
 import type { ImageParts } from "./prepare-images.ts";
 
-const index = z.object({ manifests: z.array(z.object({ digest: z.string() })) });
 const config = { Env: ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"], Cmd: ["bash"] };
 
 /** What a build takes instead of a stage of its Dockerfile: `buildx build --build-context <stage>=<place>`. */
@@ -22,8 +20,8 @@ export async function layOutBases({ peers, layers }: ImageParts, folder: string)
   ];
   const layout = join(folder, "layout");
   await writeImages(images, layout);
-  const { manifests } = index.parse(JSON.parse(describeImages(images, process.arch).index));
-  const place = (image: number) => `oci-layout://${layout}@${manifests[image]?.digest ?? ""}`;
+  const { digests } = describeImages(images, process.arch);
+  const place = (image: number) => `oci-layout://${layout}@${digests[image] ?? ""}`;
   const program = async (stage: string, binary: string, file: string): Promise<string> => {
     const at = join(folder, stage);
     await mkdir(join(at, file, ".."), { recursive: true });

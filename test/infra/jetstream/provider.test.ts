@@ -259,6 +259,60 @@ describe("jetstream provider", () => {
     assert.deepEqual((await provider.read("KeyValue", name)).id, "");
   });
 
+  it("drops older values of a bucket's keys without being asked only where they are worthless", async () => {
+    const inputs = await checked("KeyValue", { bucket: name, history: 5 });
+    const shorter = { bucket: name, history: 2 };
+    assert.match((await provider.check("KeyValue", inputs, shorter)).failures.join(), /^history: /);
+    const wanted = { ...shorter, worthlessHistory: true };
+    assert.deepEqual((await provider.check("KeyValue", inputs, wanted)).failures, []);
+    const { inputs: kept } = await made("KeyValue", wanted);
+    assert.deepEqual((await provider.read("KeyValue", name, kept)).inputs, kept);
+  });
+
+  it("finds what somebody has changed that no input stands for, and makes it right in place", async () => {
+    const { inputs } = await made("Stream", stream({ maxMessages: 5 }));
+    const ofPod = { stream: name, durable: "pod", ackWaitSeconds: 60 };
+    const { inputs: pod, id } = await made("Consumer", ofPod);
+    const { inputs: bucket } = await made("KeyValue", { bucket: name });
+    await server.streams.update(name, { no_ack: true });
+    await server.consumers.update(name, "pod", { backoff: [1e9, 2e9], headers_only: true });
+    await server.streams.update(`KV_${name}`, { max_msgs: 9, allow_rollup_hdrs: false, allow_direct: false });
+    for (const [kind, of, wanted, changes, sentences] of [
+      ["Stream", name, inputs, {}, ["no_ack is true, not off"]],
+      [
+        "Consumer",
+        id,
+        pod,
+        { ackWaitSeconds: "UPDATE" },
+        ["backoff is [1000000000,2000000000], not off", "headers_only is true, not off"],
+      ],
+      [
+        "KeyValue",
+        name,
+        bucket,
+        {},
+        ["max_msgs is 9, not -1", "allow_rollup_hdrs is off, not true", "allow_direct is off, not true"],
+      ],
+    ] as const) {
+      const { inputs: found } = await provider.read(kind, of, wanted);
+      assert.deepEqual((found as { astray?: unknown } | undefined)?.astray, sentences);
+      assert.deepEqual((await provider.check(kind, found as never, wanted)).failures, []);
+      assert.deepEqual(await provider.diff(kind, found as never, wanted), { ...changes, astray: "DELETE" });
+      await provider.update(kind, of, found as never, wanted);
+      assert.deepEqual((await provider.read(kind, of, wanted)).inputs, wanted);
+    }
+    // What would lose data is refused as it is elsewhere.
+    const fewer = await provider.check(
+      "Stream",
+      { ...(inputs as object), astray: ["x"] },
+      stream({ maxMessages: 2 }),
+    );
+    assert.match(fewer.failures.join(), /^maxMessages: /);
+    // An import makes a program of what it reads.
+    await server.streams.update(name, { no_ack: true });
+    assert.doesNotMatch(JSON.stringify(await provider.read("Stream", name)), /astray/);
+  });
+
   it("tells of every mistake by the property's name", async () => {
     const { failures } = await provider.check(
       "Stream",

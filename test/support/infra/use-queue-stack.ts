@@ -34,6 +34,8 @@ export type QueueStack = {
     readonly streams: readonly StreamConfig[];
     readonly consumers: readonly ConsumerConfig[];
   }>;
+  /** What is stored in each stream, and when streams and consumers were made. */
+  readonly stored: () => Promise<readonly unknown[]>;
   publish(subject: string): Promise<void>;
 };
 
@@ -92,6 +94,19 @@ export function useQueueStack(): QueueStack {
         ),
       );
       return { streams, consumers: consumers.flat().toSorted(byDurable) };
+    },
+    stored: async () => {
+      const streams = await Array.fromAsync(there(server).streams.list());
+      const consumers = await Array.fromAsync(there(server).consumers.list("CI_RUNNER"));
+      return [
+        ...streams.map(({ config, created, state }) => [
+          config.name,
+          created,
+          state.messages,
+          state.last_seq,
+        ]),
+        ...consumers.map(({ name, created, num_pending: waiting }) => [name, created, waiting]),
+      ];
     },
     publish: async (subject) => {
       await there(connection).jetstream().publish(subject, "a job");

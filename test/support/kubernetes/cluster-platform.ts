@@ -34,11 +34,13 @@ export type ClusterPlatformOptions = {
   readonly peers: Peers;
   readonly parts: ClusterParts;
   readonly giteaSettings?: GiteaSettings;
+  /** Whether Pods reach NATS, as controllers that are Pods have to. */
+  readonly natsForPods?: boolean;
 };
 
 /** Starts it; whatever fails on the way, nothing of it is left. */
 export async function startClusterPlatform(
-  { peers, parts, giteaSettings = {} }: ClusterPlatformOptions,
+  { peers, parts, giteaSettings = {}, natsForPods = false }: ClusterPlatformOptions,
   signal: AbortSignal,
 ): Promise<ClusterPlatform> {
   await using stack = new AsyncDisposableStack();
@@ -59,7 +61,8 @@ export async function startClusterPlatform(
     ),
   );
   const admin = await createAdmin(gitea, { user: "demo" }, signal);
-  const queue = { folder: await folder.below("nats"), peer: peers.nats };
+  const address = natsForPods ? kubernetes.hostAddress : "127.0.0.1";
+  const queue = { folder: await folder.below("nats"), peer: peers.nats, address };
   const nats = stack.use(await startNats(queue, signal));
   await registerFacade(kubernetes, signal);
   const all = stack.move();

@@ -1,7 +1,7 @@
 import type { Layer } from "./layer.ts";
 import type { Image } from "./oci-layout.ts";
 import { programFolder } from "./program-layers.ts";
-import { baseImage, executorImage, sandboxImage } from "./references.ts";
+import { baseImage, controllerImage, executorImage, sandboxImage } from "./references.ts";
 import { runnerUid } from "./rootfs.ts";
 
 /** The layers that all executors' images have. */
@@ -30,6 +30,23 @@ export function executorImageOf({ debian, programs }: BaseLayers, sources: Layer
       WorkingDir: "/home/runner",
       Env: [`PATH=${path}`, "HOME=/home/runner", "USER=runner", "LANG=C.UTF-8"],
       Entrypoint: [`${programFolder}/bin/node`, `${programFolder}/controller/bootstrap/main.js`],
+    },
+  };
+}
+
+/**
+ * The controller's image, as controller/Dockerfile makes it but for the base, and for tini: nobody here stops it before
+ * it has asked for SIGTERM.
+ */
+export function controllerImageOf({ debian, programs }: BaseLayers, sources: Layer): Image {
+  return {
+    reference: controllerImage,
+    layers: [debian, programs, sources],
+    config: {
+      User: "65532:65532",
+      WorkingDir: programFolder,
+      Env: [`PATH=${systemPath.join(":")}`, "NODE_ENV=production"],
+      Entrypoint: [`${programFolder}/bin/node`, "controller/main.ts"],
     },
   };
 }

@@ -19,14 +19,18 @@ type Descriptor = { readonly mediaType: string; readonly digest: string; readonl
 const mediaType = "application/vnd.oci.image";
 const architectures: Readonly<Record<string, string>> = { x64: "amd64", arm64: "arm64" };
 
+/** `digests`: of the images, in their order, as in `sha256:…`. */
+export type Description = {
+  readonly index: string;
+  readonly blobs: readonly Blob[];
+  readonly digests: readonly string[];
+};
+
 /**
  * The index of images that share layers, and what it refers to besides the layers,
  * https://github.com/opencontainers/image-spec/blob/v1.1.0/image-layout.md. The same images give the same text.
  */
-export function describeImages(
-  images: readonly Image[],
-  arch: string,
-): { index: string; blobs: readonly Blob[] } {
+export function describeImages(images: readonly Image[], arch: string): Description {
   const blobs: Blob[] = [];
   const add = (type: string, value: object): Descriptor => {
     const content = JSON.stringify(value);
@@ -54,7 +58,13 @@ export function describeImages(
     };
   });
   const index = { schemaVersion: 2, mediaType: `${mediaType}.index.v1+json`, manifests };
-  return { index: JSON.stringify(index), blobs };
+  return { index: JSON.stringify(index), blobs, digests: manifests.map(({ digest }) => digest) };
+}
+
+/** The same image under the name by which workloads that insist on this very one know it, as in `host/name@sha256:…`. */
+export function byDigest(image: Image): Image {
+  const { digests } = describeImages([image], process.arch);
+  return { ...image, reference: `${image.reference.replace(/:[^/]*$/, "")}@${digests.join("")}` };
 }
 
 /**

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
+import { z } from "zod";
 import { linkProgramForOthers } from "../../../../controller/backends/local/copy-for-others.ts";
 import { stageProgram } from "../../../../controller/backends/local/stage-program.ts";
 import { cacheFolder } from "../../cache-folder.ts";
@@ -19,6 +20,7 @@ const repository = join(import.meta.dirname, "../../../..");
 /** Node, as npm has installed it for images: a system's own may need libraries that the image lacks. */
 const nodePackage = join(repository, `node_modules/node-linux-${process.arch}`);
 const node = join(nodePackage, "bin/node");
+const manifest = z.object({ dependencies: z.record(z.string(), z.string()) });
 
 /** gitea-runner's configuration in the image: its cache server would outlive no job, and the Pod has a deadline. */
 export const runnerConfiguration = `log: {level: info}
@@ -58,11 +60,47 @@ export async function programsLayer(
 export async function sourcesLayer(
   peers: ProgramPeers,
   folder: string,
+  options: LayerOptions,
+  signal: AbortSignal,
+): Promise<Layer> {
+  const more = async (root: string) => {
+    await mkdir(join(root, "etc/gitea-runner"), { recursive: true });
+    await writeFile(join(root, "etc/gitea-runner/config.yaml"), runnerConfiguration);
+    return ["etc"];
+  };
+  return await stagedLayer(peers, { file: join(folder, "executor-sources.tar"), more }, options, signal);
+}
+
+/** The same for the controller, which needs all packages that are not for development. */
+export async function controllerLayer(
+  peers: ProgramPeers,
+  folder: string,
+  options: LayerOptions,
+  signal: AbortSignal,
+): Promise<Layer> {
+  const { dependencies } = manifest.parse(
+    JSON.parse(await readFile(join(repository, "package.json"), "utf8")),
+  );
+  const wanted = { file: join(folder, "controller-sources.tar"), packages: Object.keys(dependencies) };
+  return await stagedLayer(peers, wanted, options, signal);
+}
+
+type StagedLayer = {
+  readonly file: string;
+  /** What the bootstrap needs unless given. */
+  readonly packages?: readonly string[];
+  /** Lays out more beside the program, and says what. */
+  readonly more?: (root: string) => Promise<readonly string[]>;
+};
+
+async function stagedLayer(
+  peers: ProgramPeers,
+  { file, packages, more = () => Promise.resolve([]) }: StagedLayer,
   { environment }: LayerOptions,
   signal: AbortSignal,
 ): Promise<Layer> {
   // In the cache: links to the programs cost nothing there.
-  const scratch = await mkdtemp(join(cacheFolder(environment), "executor-sources-"));
+  const scratch = await mkdtemp(join(cacheFolder(environment), "sources-"));
   try {
     const staged = await stageProgram({
       source: repository,
@@ -70,15 +108,13 @@ export async function sourcesLayer(
       node,
       giteaRunnerBinary: peers.giteaRunner.binary,
       spireAgentBinary: peers.spireAgent.binary,
+      ...(packages === undefined ? {} : { packages }),
     });
     const root = dirname(staged.folder);
     const name = basename(staged.folder);
-    await mkdir(join(root, "etc/gitea-runner"), { recursive: true });
-    await writeFile(join(root, "etc/gitea-runner/config.yaml"), runnerConfiguration);
-    const file = join(folder, "executor-sources.tar");
     const others = Object.keys(namedPrograms(peers)).map((program) => `--exclude=${name}/bin/${program}`);
     const rename = `--transform=s,^${name},${programFolder.slice(1)},`;
-    await writeTar(file, root, [...others, rename, "etc", name], environment, signal);
+    await writeTar(file, root, [...others, rename, ...(await more(root)), name], environment, signal);
     return await describeLayer(file);
   } finally {
     await rm(scratch, { recursive: true, force: true });

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "mocha";
 import { describeLayer } from "../../../../scripts/peers/cluster/image/layer.ts";
-import { type Image, writeImages } from "../../../../scripts/peers/cluster/image/oci-layout.ts";
+import { byDigest, type Image, writeImages } from "../../../../scripts/peers/cluster/image/oci-layout.ts";
 
 type Reference = { readonly digest: string; readonly size: number };
 
@@ -57,6 +57,19 @@ describe("images in a folder", () => {
       config.rootfs.diff_ids,
       manifest.layers.map(({ digest }) => digest),
     );
+  });
+
+  it("are the same under their digests", async () => {
+    const [, image] = images;
+    assert.ok(image !== undefined);
+    const place = join(folder, "pinned");
+    const pinned = byDigest(image);
+    await writeImages([image, pinned], place);
+    const index = JSON.parse(await readFile(join(place, "index.json"), "utf8")) as {
+      manifests: readonly Reference[];
+    };
+    const digests = new Set(index.manifests.map(({ digest }) => digest));
+    assert.deepEqual([...digests], [pinned.reference.replace("example.org/two@", "")]);
   });
 
   it("lack the layers that are there already", async () => {
