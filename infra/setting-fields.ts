@@ -47,6 +47,11 @@ export const repository = z
     "it is no repository, without host, tag and digest",
   );
 
+/** One or more of them. */
+export const certificate = z
+  .string()
+  .startsWith("-----BEGIN CERTIFICATE-----", "it is no certificate in PEM");
+
 /** As a cluster pulls it, with a tag or a digest. */
 export const image = z
   .string()
