@@ -25,6 +25,8 @@ export function namesOf({ suffix, spire, vm }: Pick<Settings, "suffix" | "spire"
     facadePort: 8443,
     healthPort: 8080,
     controllerSpiffeId: `spiffe://${spire.trustDomain}/${controller}`,
+    /** Registries remove what has no tag any more: no stack takes it off another's image. */
+    imageTag: suffix ?? "latest",
     pool: vm === undefined ? undefined : { name: `ci-vm${dashed}`, namespace: vm.poolNamespace },
   } as const;
 }

@@ -24,17 +24,27 @@ export function platform(settings: Settings, secrets: Readonly<Partial<Record<Se
   const withVms = settings.components.includes("vm-worker");
   const withGuests = withVms && vm?.identity === "guest-agent";
   const withEntries = withPods || withGuests;
-  const { provider } = new Cluster("cluster", { context: settings.kubeContext });
+  const cluster = new Cluster("cluster", { context: settings.kubeContext });
+  const { provider } = cluster;
   const of = { names, provider };
-  const ours = { transformations: [takenBack] };
+  // What cannot be built or pushed is known before anything else is changed.
+  const images = new Images(
+    "images",
+    { images: settings.images, tag: names.imageTag },
+    { dependsOn: cluster },
+  );
+  const ours = { transformations: [takenBack], dependsOn: images };
 
   const namespaces = new Namespaces(
     "namespaces",
     { ...of, protect: settings.protect, withPods, quota: pod.quota },
     ours,
   );
-  const queue = new Queue("queue", { names, settings, password: secrets.natsPassword ?? "" });
-  const images = new Images("images", { images: settings.images });
+  const queue = new Queue(
+    "queue",
+    { names, settings, password: secrets.natsPassword ?? "" },
+    { dependsOn: images },
+  );
   const rights = new ControllerRights(
     "rights",
     { ...of, rights: rightsOf({ withPods, withEntries }) },

@@ -120,6 +120,16 @@ const image = (repository: string) =>
       .describe("what the publish workflow made; needed with `published`"),
   });
 
+const base = field.image.optional();
+
+const bases = z.strictObject({
+  debian: base.describe("a mirror's image instead of the one that both Dockerfiles begin with"),
+  node: base.describe("the same, for Node and npm"),
+  giteaRunner: base.describe("the same, for the executor's gitea-runner"),
+  spireAgent: base.describe("the same, for the executor's spire-agent"),
+  buildx: base.describe("the same, for the executor's buildx"),
+});
+
 const images = z.strictObject({
   source: z.enum(["build", "published"]).describe("build here, or take what the publish workflows made"),
   pushRegistry: field.registry
@@ -127,6 +137,13 @@ const images = z.strictObject({
     .describe("where to push what is built; `pullRegistry` unless given"),
   pullRegistry: field.registry.describe("where the cluster pulls from"),
   builder: field.word.optional().describe("of `docker buildx`, for `build`"),
+  sbomGenerator: field.image
+    .default("docker/buildkit-syft-scanner:stable-1")
+    .describe("image that lists the packages in what is built"),
+  ca: field.certificates
+    .optional()
+    .describe("trust this authority besides, where a build fetches packages of npm"),
+  bases: bases.prefault({}),
   controller: image("gitea-dynamic-runner/controller").prefault({}),
   runner: image("gitea-dynamic-runner/runner").prefault({}),
 });

@@ -6,7 +6,7 @@ import { imagesObstacle } from "./images/obstacle.ts";
 import { prepareImages } from "./images/prepare-images.ts";
 import { prepareOpenSandboxLab } from "./opensandbox/prepare-lab.ts";
 import { openSandboxObstacle, type OpenSandboxPeer } from "./opensandbox/prepare-server.ts";
-import { type GiteaPeer, infraPeers, type Peer, type PeerName } from "./peer.ts";
+import { type GiteaPeer, imageProviders, infraPeers, type Peer, type PeerName } from "./peer.ts";
 import { type PrepareOptions, preparePeer } from "./prepare-peer.ts";
 
 /** What one suite needs, under one name. */
@@ -52,13 +52,18 @@ export const peerGroups: Readonly<Record<string, PeerGroup>> = {
       return lines;
     },
   },
-  /** What container images are built with, and from, where no registry can be asked, and an engine to run them. */
+  /**
+   * What container images are built with, and from, where no registry can be asked, an engine to run them, and what a stack
+   * that builds its images needs besides: all of the group `pulumi`, and a provider.
+   */
   images: {
     obstacle: async () => (await imagesObstacle(process.env)) ?? (await dockerObstacle(process.env)),
     prepare: async (options, signal) => {
       const { peers, syft, registry } = await prepareImages(options, signal);
       const docker = await prepareDocker(options, signal);
       const lines = [...Object.values(peers), docker].map(describePeer);
+      for (const name of [...infraPeers, ...planePeers, ...imageProviders])
+        lines.push(describePeer(await preparePeer(name, options, signal)));
       return [...lines, `syft ${syft}`, `docker-registry ${registry}`];
     },
   },

@@ -21,7 +21,7 @@ export const lintPeers = ["actionlint"] as const;
 /** What container images are built with. */
 export const imagePeers = ["buildkitd", "buildx"] as const;
 
-/** What builds images where a stack says so: nothing else needs it. */
+/** What builds images where a stack says so: only the tests of that need it. */
 export const imageProviders = ["pulumi-resource-docker-build"] as const;
 
 /** The real programs that demo and tests run against; a folder beside this file pins each. */

@@ -162,11 +162,30 @@ describe("platform", () => {
     const built = await registeredBy(stackSettings({ images }), marked);
     const image = one(built, "docker-build:index:Image", "controller");
     assert.deepEqual(image["tags"], ["push.example.org/gitea-dynamic-runner/controller:latest"]);
+    assert.equal(at(image, "buildArgs.BUILDKIT_ATTEST_PROVENANCE"), "mode=max");
+    assert.match(String(at(image, "buildArgs.BUILDKIT_ATTEST_SBOM")), /^generator=/);
     const pod = at(one(built, "kubernetes:apps/v1:Deployment"), "spec.template.spec") as Json;
     assert.equal(
       (pod["containers"] as readonly Json[])[0]?.["image"],
       `pull.example.org/gitea-dynamic-runner/controller@sha256:${"b".repeat(64)}`,
     );
+  });
+
+  it("B-106 takes no tag off another stack's images", async () => {
+    const images = { source: "build", pullRegistry: "pull.example.org" };
+    const built = await registeredBy(devSettings({ images }), marked);
+    const { tags } = one(built, "docker-build:index:Image", "runner");
+    assert.deepEqual(tags, ["pull.example.org/gitea-dynamic-runner/runner:dev"]);
+  });
+
+  it("hands a builder the authority that npm's packages come through, as a secret of the build", async () => {
+    const ca = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
+    const images = { source: "build", pullRegistry: "pull.example.org", ca, builder: "lab" };
+    const built = await registeredBy(stackSettings({ images }), marked);
+    const image = one(built, "docker-build:index:Image", "controller");
+    assert.match(JSON.stringify(image["secrets"]), /"extra_ca":"-----BEGIN CERTIFICATE-----\\nMIIB/);
+    assert.deepEqual(image["builder"], { name: "lab" });
+    assert.doesNotMatch(JSON.stringify(image["buildArgs"]), /CERTIFICATE/);
   });
 
   it("configures a controller exactly as it was provisioned", () => {

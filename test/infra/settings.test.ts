@@ -72,6 +72,21 @@ describe("a stack's configuration", () => {
       "images.runner.digest: it is required with images.source published",
     ],
     [
+      "a mirror's image that is none",
+      within("images", { bases: { node: "mirror.example.org/node" } }),
+      "images.bases.node: it is no image with a tag or a digest, as in registry.example.org/task-executor:v1",
+    ],
+    [
+      "a generator of SBOMs that is no image",
+      within("images", { sbomGenerator: "true" }),
+      "images.sbomGenerator: it is no image with a tag or a digest, as in registry.example.org/task-executor:v1",
+    ],
+    [
+      "an authority for builds that is a file's name",
+      within("images", { ca: "/etc/ssl/certs/ca.pem" }),
+      "images.ca: it is no certificate in PEM",
+    ],
+    [
       "a worker without the scheduler",
       { components: ["pod-worker"] },
       "components: a worker needs the scheduler in the same process",

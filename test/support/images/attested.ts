@@ -16,6 +16,9 @@ const spdx = z.object({
 const provenance = z.object({
   buildDefinition: z.object({
     externalParameters: z.looseObject({}),
+    internalParameters: z.looseObject({
+      buildConfig: z.looseObject({ llbDefinition: z.array(z.unknown()).default([]) }).prefault({}),
+    }),
     resolvedDependencies: z.array(
       z.object({ uri: z.string(), digest: z.record(z.string(), z.string()).default({}) }),
     ),
@@ -41,14 +44,22 @@ export function packagesOf(image: PushedImage): ReadonlySet<string> {
   return new Set(urls.filter((url) => url.startsWith("pkg:")).map((url) => url.replace(/[?#].*$/, "")));
 }
 
-/** What the image was made of, by the digests in its provenance, which has to be of us. */
+function provenanceOf(image: PushedImage): z.infer<typeof provenance> {
+  return provenance.parse(statementOf(image, /^https:\/\/slsa\.dev\/provenance\/v1$/).predicate);
+}
+
+/** How many steps of the build the provenance tells of: none but in the mode `max`. */
+export function stepsOf(image: PushedImage): number {
+  return provenanceOf(image).buildDefinition.internalParameters.buildConfig.llbDefinition.length;
+}
+
+/** What the image was made of, by the digests in its provenance, which has to be of this builder. */
 export function materialsOf(
   image: PushedImage,
+  builder: string = builderId,
 ): readonly { readonly uri: string; readonly digest: string }[] {
-  const { buildDefinition, runDetails } = provenance.parse(
-    statementOf(image, /^https:\/\/slsa\.dev\/provenance\/v1$/).predicate,
-  );
-  assert.equal(runDetails.builder.id, builderId);
+  const { buildDefinition, runDetails } = provenanceOf(image);
+  assert.equal(runDetails.builder.id, builder);
   return buildDefinition.resolvedDependencies.map(({ uri, digest }) => ({
     uri: decodeURIComponent(uri),
     digest: `sha256:${digest["sha256"] ?? ""}`,

@@ -3,7 +3,7 @@ import { chmod, copyFile, link, mkdir, mkdtemp, rm, writeFile } from "node:fs/pr
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, afterEach, before } from "mocha";
-import type { imagePeers, infraPeers, Peer } from "../../../scripts/peers/peer.ts";
+import type { imageProviders, infraPeers, Peer } from "../../../scripts/peers/peer.ts";
 import { findPeer } from "../../../scripts/peers/prepare-peer.ts";
 import { type Outcome, runToEnd } from "../../../scripts/peers/run-to-end.ts";
 import { skipFor } from "../needs-tools.ts";
@@ -30,7 +30,12 @@ export type Stack = {
   plan(...options: readonly string[]): Promise<readonly Step[]>;
 };
 
-export type Resource = { readonly urn: string; readonly type: string; readonly protect?: boolean };
+export type Resource = {
+  readonly urn: string;
+  readonly type: string;
+  readonly protect?: boolean;
+  readonly retainOnDelete?: boolean;
+};
 
 /** What the engine does with one resource, as its JSON says. */
 export type Step = {
@@ -58,23 +63,32 @@ export type StackOptions = {
   readonly secrets: Readonly<Record<string, string>>;
 };
 
-type ProviderName = Exclude<(typeof infraPeers)[number] | (typeof imagePeers)[number], "pulumi">;
+type ProviderName = Exclude<(typeof infraPeers)[number] | (typeof imageProviders)[number], "pulumi">;
 
 export type PulumiOptions = {
   /** Providers that the program needs besides the repository's own. */
   readonly providers?: readonly ProviderName[];
+  /** Of peers, by which a person builds them; `pulumi` unless given. */
+  readonly group?: string;
+  /** For one command; four minutes unless given. */
+  readonly deadlineMs?: number;
   /** What the CLI runs with besides; asked for each command. */
   readonly besides?: () => NodeJS.ProcessEnv;
 };
 
 /** Of one command on a machine that does much else. */
-const deadlineMs = 480_000;
+const usualDeadlineMs = 480_000;
 
 /**
  * Registers hooks that prepare the engine for the surrounding file or `describe`, and remove all of it. Where there is no CLI the
  * tests are skipped with the reason, or fail with CI=true.
  */
-export function usePulumi({ providers = [], besides = () => ({}) }: PulumiOptions = {}): PulumiUnderTest {
+export function usePulumi({
+  providers = [],
+  group = "pulumi",
+  deadlineMs = usualDeadlineMs,
+  besides = () => ({}),
+}: PulumiOptions = {}): PulumiUnderTest {
   let folder: string | undefined;
   let environment: NodeJS.ProcessEnv = {};
   const told: string[] = [];
@@ -89,7 +103,7 @@ export function usePulumi({ providers = [], besides = () => ({}) }: PulumiOption
     );
     const [peer, ...plugins] = found;
     if (peer === undefined || plugins.includes(undefined))
-      skipFor(this, `${["Pulumi's CLI", ...providers].join(" or ")} is not built: npm run peers -- pulumi`);
+      skipFor(this, `${["Pulumi's CLI", ...providers].join(" or ")} is not built: npm run peers -- ${group}`);
     folder = await mkdtemp(path.join(tmpdir(), "pulumi-"));
     const bin = path.join(folder, "bin");
     await installCli(peer.binary, bin);
@@ -105,7 +119,7 @@ export function usePulumi({ providers = [], besides = () => ({}) }: PulumiOption
     if (folder !== undefined) await rm(folder, { recursive: true, force: true, maxRetries: 5 });
   });
   const run = async (project: string, args: readonly string[]) => {
-    const outcome = await pulumiCommand(args, project, { ...environment, ...besides() });
+    const outcome = await pulumiCommand(args, project, { ...environment, ...besides() }, deadlineMs);
     told.push(`$ pulumi ${args.join(" ")}\n${outcome.stdout}${outcome.stderr}`);
     return outcome;
   };
@@ -166,8 +180,9 @@ async function pulumiCommand(
   args: readonly string[],
   folder: string,
   environment: NodeJS.ProcessEnv,
+  deadline: number = usualDeadlineMs,
 ): Promise<Outcome> {
-  const command = { program: "pulumi", args, folder, environment, deadline: deadlineMs };
+  const command = { program: "pulumi", args, folder, environment, deadline };
   return await runToEnd(command, new AbortController().signal);
 }
 
