@@ -41,14 +41,15 @@ export function packagesOf(image: PushedImage): ReadonlySet<string> {
   return new Set(urls.filter((url) => url.startsWith("pkg:")).map((url) => url.replace(/[?#].*$/, "")));
 }
 
-/** What the image was made of, by the digests in its provenance, which has to be of us. */
+/** What the image was made of, by the digests in its provenance, which has to be of that builder: of us unless given. */
 export function materialsOf(
   image: PushedImage,
+  builder = builderId,
 ): readonly { readonly uri: string; readonly digest: string }[] {
   const { buildDefinition, runDetails } = provenance.parse(
     statementOf(image, /^https:\/\/slsa\.dev\/provenance\/v1$/).predicate,
   );
-  assert.equal(runDetails.builder.id, builderId);
+  assert.equal(runDetails.builder.id, builder);
   return buildDefinition.resolvedDependencies.map(({ uri, digest }) => ({
     uri: decodeURIComponent(uri),
     digest: `sha256:${digest["sha256"] ?? ""}`,
