@@ -14,6 +14,7 @@ import { type Spire, startSpire } from "../../scripts/peers/start-spire.ts";
 import { eventually } from "../support/eventually.ts";
 import { processesMentioning } from "../support/find-processes.ts";
 import { startStalledUploads } from "../support/images/stalled-uploads.ts";
+import { materialsOf } from "../support/images/attested.ts";
 import { readPushed } from "../support/images/pushed-image.ts";
 import { type RunningTokenService, startTokenService } from "../support/images/token-service.ts";
 import { useImages } from "../support/images/use-images.ts";
@@ -206,6 +207,9 @@ describe("publish-image, with a real registry, BuildKit and SPIRE", () => {
     assert.equal(types.length, 2);
     assert.match(types[0] ?? "", /^https:\/\/slsa\.dev\/provenance\//);
     assert.match(types[1] ?? "", /^https:\/\/spdx\.dev\/Document/);
+    // Nobody has told BuildKit who builds.
+    const materials = materialsOf(image, "").map((one) => one.digest);
+    assert.ok(materials.includes(images().contexts["debian"]?.split("@")[1] ?? ""), materials.join(" "));
     assert.ok((await readFile(at("summary"), "utf8")).includes(`pull.example/${repository}@${digest}`));
     assert.ok((await readFile(at("source/controller-metadata.json"), "utf8")).includes(digest));
     await nothingLeft(stderr);
