@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
 import { chmod, mkdtemp, readFile } from "node:fs/promises";
 import path from "node:path";
 import { before, describe, it } from "mocha";
@@ -44,7 +45,7 @@ describe("the project's own workflows run through the project", () => {
   before("push this repository", async function () {
     this.timeout(120_000);
     repository = await createRepository(real.platform.admin, { name: "own" }, signal);
-    await pushThisRepository(real.platform.admin, repository, signal);
+    await pushThisRepository(real.platform.admin, repository, {}, signal);
     // It takes long, and goes on beside the others.
     const inputs = { tests: "test/controller/identity" };
     await dispatchWorkflow(real.platform.admin, repository, { workflow: "test.yml", inputs }, signal);
@@ -128,6 +129,20 @@ describe("the project's own workflows run through the project", () => {
     assert.deepEqual([socket, docker], ["success", "failure"], JSON.stringify(ran.job.steps));
     assert.match(ran.log, /the socket is \/\S+/);
     assert.ok(!ran.log.includes("vm-runtime-ok\n"));
+  });
+
+  it("B-99 vm-kind-smoke.yml shows the control groups, and finds no Docker to run a Kubernetes in", async function () {
+    this.timeout(jobMs);
+    const ran = only(await byHand("vm-kind-smoke.yml"));
+    assert.equal(ran.job.conclusion, "failure");
+    const { "Kernel log": log, "Control groups": groups, kind } = steps(ran);
+    // A process of this machine may make no device.
+    const wanted = existsSync("/dev/kmsg")
+      ? ["success", "failure", "skipped"]
+      : ["failure", "skipped", "skipped"];
+    assert.deepEqual([log, groups, kind], wanted, JSON.stringify(ran.job.steps));
+    if (groups === "failure") assert.match(ran.log, /in a container with a private cgroup namespace:/);
+    assert.ok(!ran.log.includes("in a container with a host cgroup namespace:"));
   });
 
   it("B-95 B-107 pulumi-preview.yml says in one comment why there is no plan", async function () {

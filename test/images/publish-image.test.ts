@@ -13,6 +13,8 @@ import { runCommand } from "../../scripts/peers/run-command.ts";
 import { type Spire, startSpire } from "../../scripts/peers/start-spire.ts";
 import { eventually } from "../support/eventually.ts";
 import { processesMentioning } from "../support/find-processes.ts";
+import { startStalledUploads } from "../support/images/stalled-uploads.ts";
+import { materialsOf } from "../support/images/attested.ts";
 import { readPushed } from "../support/images/pushed-image.ts";
 import { type RunningTokenService, startTokenService } from "../support/images/token-service.ts";
 import { useImages } from "../support/images/use-images.ts";
@@ -72,7 +74,8 @@ describe("publish-image, with a real registry, BuildKit and SPIRE", () => {
     );
     const signer = await createTestCa();
     await writeFile(at("signer.pem"), signer.pem);
-    tokens = stack.use(await startTokenService({ signer, bundle, admitted: publisher, repository }));
+    const admitted = { admitted: publisher, repositories: [repository] };
+    tokens = stack.use(await startTokenService({ signer, bundle, ...admitted }));
     const { realm, service, issuer } = tokens;
     const believed = { realm, service, issuer, certificate: at("signer.pem") };
     const port = images().guardedPort;
@@ -174,6 +177,21 @@ describe("publish-image, with a real registry, BuildKit and SPIRE", () => {
     await eventually("the build has ended, too", () => processesMentioning("has-begun").length === 0);
   });
 
+  it("B-94 obeys SIGTERM in the middle of the push, and leaves nothing, in the registry neither", async () => {
+    await using stalled = await startStalledUploads(registry.url);
+    const { child, outcome } = publish({ PUSH_REGISTRY: stalled.host });
+    await eventually("it uploads", () => stalled.waiting() > 0);
+    child.kill("SIGTERM");
+    const { code, stdout, stderr } = await outcome;
+    assert.equal(code, 143, stderr);
+    assert.equal(stdout, "");
+    assert.match(stderr, /publish-image: pushing controller to /);
+    assert.match(stderr, /publish-image: ended by SIGTERM/);
+    await nothingLeft(stderr);
+    await eventually("BuildKit uploads no more", () => stalled.waiting() === 0);
+    assert.equal(await isThere("main"), 404);
+  });
+
   it("B-94 B-104 pushes what it has built with SBOM and provenance, and says where it is", async () => {
     const { code, stdout, stderr } = await publish().outcome;
     assert.equal(code, 0, stderr);
@@ -189,6 +207,9 @@ describe("publish-image, with a real registry, BuildKit and SPIRE", () => {
     assert.equal(types.length, 2);
     assert.match(types[0] ?? "", /^https:\/\/slsa\.dev\/provenance\//);
     assert.match(types[1] ?? "", /^https:\/\/spdx\.dev\/Document/);
+    // Nobody has told BuildKit who builds.
+    const materials = materialsOf(image, "").map((one) => one.digest);
+    assert.ok(materials.includes(images().contexts["debian"]?.split("@")[1] ?? ""), materials.join(" "));
     assert.ok((await readFile(at("summary"), "utf8")).includes(`pull.example/${repository}@${digest}`));
     assert.ok((await readFile(at("source/controller-metadata.json"), "utf8")).includes(digest));
     await nothingLeft(stderr);

@@ -110,7 +110,7 @@ describe("the workflows of this repository", () => {
     ] as const) {
       const workflow = read(name);
       assert.equal(workflow.name, title);
-      const { env, "timeout-minutes": minutes } = workflow.jobs["publish"] ?? {};
+      const { env, "timeout-minutes": minutes, steps = [] } = workflow.jobs["publish"] ?? {};
       assert.equal(minutes, 45);
       assert.deepEqual(env, {
         IMAGE_NAME: image,
@@ -119,6 +119,15 @@ describe("the workflows of this repository", () => {
         PUSH_REGISTRY: "zot-push.ad.ddupan.top",
         PULL_REGISTRY: "zot.ad.ddupan.top",
         SPIRE_AGENT_SOCKET: "/run/spire/agent-sockets/spire-agent.sock",
+      });
+      // Where a repository has none of these variables they are empty, which is as if they were not set.
+      assert.deepEqual(steps.at(-1), {
+        name: "Publish",
+        env: {
+          BUILDKIT_HOST: "${{ vars.BUILDKIT_HOST }}",
+          IMAGE_SBOM_GENERATOR: "${{ vars.IMAGE_SBOM_GENERATOR }}",
+        },
+        run: "scripts/publish-image",
       });
     }
   });

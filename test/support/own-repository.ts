@@ -8,6 +8,13 @@ import { runCommand } from "../../scripts/peers/run-command.ts";
 const top = path.join(import.meta.dirname, "../..");
 const deadlineMs = 60_000;
 
+export type PushOptions = {
+  /** Changes what is committed; gets the folder with all files. */
+  readonly change?: (tree: string) => Promise<void>;
+  /** Of the commit, in seconds since the epoch; now unless given. */
+  readonly time?: number;
+};
+
 /**
  * Puts this repository, as its last commit has it, on `main` of an empty one, without starting a workflow. Its own history stays out:
  * the clone that tests run in may have none. npm trusts there whom it trusts here: jobs do not have our environment.
@@ -15,10 +22,13 @@ const deadlineMs = 60_000;
 export async function pushThisRepository(
   admin: GiteaAdmin,
   repository: Repository,
+  { change, time }: PushOptions,
   signal: AbortSignal,
 ): Promise<void> {
   const folder = await mkdtemp(path.join(tmpdir(), "own-"));
-  const environment = { PATH: process.env["PATH"], HOME: folder, GIT_TERMINAL_PROMPT: "0" };
+  const date = `@${time} +0000`;
+  const times = time === undefined ? {} : { GIT_AUTHOR_DATE: date, GIT_COMMITTER_DATE: date };
+  const environment = { PATH: process.env["PATH"], HOME: folder, GIT_TERMINAL_PROMPT: "0", ...times };
   const run = (program: string, args: readonly string[], where = folder) =>
     runCommand({ program, args, folder: where, environment, deadline: deadlineMs }, signal);
   const git = (...args: readonly string[]) => run("git", args);
@@ -32,6 +42,7 @@ export async function pushThisRepository(
     const authority = process.env["NODE_EXTRA_CA_CERTS"];
     if (authority !== undefined)
       await appendFile(path.join(folder, "tree/.npmrc"), `\ncafile=${authority}\n`);
+    await change?.(path.join(folder, "tree"));
     const author = ["-c", "user.name=test", "-c", "user.email=test@example.invalid"];
     await git("-C", "tree", "add", "--all", "--force");
     await git("-C", "tree", ...author, "commit", "--quiet", "--message", "This repository [skip ci]");

@@ -9,15 +9,20 @@ const config = { Env: ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/
 /** What a build takes instead of a stage of its Dockerfile: `buildx build --build-context <stage>=<place>`. */
 export type Contexts = Readonly<Record<string, string>>;
 
-/**
- * Puts into the folder what stands for the images that our Dockerfiles begin with, each under the name of its stage.
- */
-export async function layOutBases({ peers, layers }: ImageParts, folder: string): Promise<Contexts> {
-  const { debian, node } = layers;
-  const images: readonly Image[] = [
+/** What stands for an image of Debian and for one of Node, by the stages' names. */
+export function baseImages({ layers: { debian, node } }: Pick<ImageParts, "layers">): readonly Image[] {
+  return [
     { reference: "debian", layers: [debian], config },
     { reference: "node", layers: [debian, node], config },
   ];
+}
+
+/**
+ * Puts into the folder what stands for the images that our Dockerfiles begin with, each under the name of its stage.
+ */
+export async function layOutBases(parts: ImageParts, folder: string): Promise<Contexts> {
+  const { peers } = parts;
+  const images = baseImages(parts);
   const layout = join(folder, "layout");
   await writeImages(images, layout);
   const { digests } = describeImages(images, process.arch);

@@ -12,6 +12,16 @@ export type BuildkitOptions = {
   readonly folder: string;
   /** Hosts that are asked without TLS. */
   readonly registries: readonly string[];
+  /** A registry that only this BuildKit knows by its name, and believes with certificates of this authority. */
+  readonly named?: NamedRegistry;
+};
+
+export type NamedRegistry = {
+  readonly name: string;
+  /** File with its certificate. */
+  readonly authority: string;
+  /** Stands for `/etc/hosts`; read again when it changes. */
+  readonly hosts: string;
 };
 
 /** A BuildKit of its own, and the `buildx` that uses it. */
@@ -23,6 +33,8 @@ export type Buildkit = AsyncDisposable & {
   readonly address: string;
 };
 
+/** The mount ends with its namespace. */
+const withHosts = 'mount --bind "$0" /etc/hosts && exec "$@"';
 const startDeadlineMs = 60_000;
 const commandDeadlineMs = 60_000;
 
@@ -31,7 +43,7 @@ const commandDeadlineMs = 60_000;
  * it, and so do builds under way. Steps of builds share this machine's network.
  */
 export async function startBuildkit(options: BuildkitOptions, signal: AbortSignal): Promise<Buildkit> {
-  const { parts, folder, registries } = options;
+  const { parts, folder, registries, named } = options;
   const { environment, peers } = parts;
   const at = (name: string) => join(folder, name);
   await mkdir(at("config"), { recursive: true });
@@ -49,13 +61,22 @@ export async function startBuildkit(options: BuildkitOptions, signal: AbortSigna
     "[worker.containerd]",
     "enabled = false",
     ...registries.flatMap((host) => [`[registry.${JSON.stringify(host)}]`, "http = true"]),
+    ...(named === undefined
+      ? []
+      : [`[registry.${JSON.stringify(named.name)}]`, `ca = [${JSON.stringify(named.authority)}]`]),
   ];
   await writeFile(at("buildkitd.toml"), `${lines.join("\n")}\n`);
   const own = ["--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "private"];
   const server = await startServer({
     name: "buildkitd",
     program: await debianProgram("unshare", environment),
-    args: [...own, peers.buildkitd.binary, "--config", at("buildkitd.toml")],
+    args: [
+      ...own,
+      ...(named === undefined ? [] : ["/bin/sh", "-c", withHosts, named.hosts]),
+      peers.buildkitd.binary,
+      "--config",
+      at("buildkitd.toml"),
+    ],
     folder,
     environment: systemEnvironment(environment),
     logFile: at("buildkitd.log"),

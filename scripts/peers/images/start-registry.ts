@@ -46,7 +46,8 @@ export async function startRegistry(options: RegistryOptions, signal: AbortSigna
     version: "0.1",
     log: { level: "warn" },
     storage: { filesystem: { rootdirectory: join(folder, "registry") } },
-    http: { addr: host },
+    // Whoever is in front of it may have another name, and TLS.
+    http: { addr: host, relativeurls: true },
     ...(tokens === undefined
       ? {}
       : { auth: { token: { ...tokens, certificate: undefined, rootcertbundle: tokens.certificate } } }),

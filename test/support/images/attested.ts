@@ -53,10 +53,10 @@ export function stepsOf(image: PushedImage): number {
   return provenanceOf(image).buildDefinition.internalParameters.buildConfig.llbDefinition.length;
 }
 
-/** What the image was made of, by the digests in its provenance, which has to be of this builder. */
+/** What the image was made of, by the digests in its provenance, which has to be of that builder: of us unless given. */
 export function materialsOf(
   image: PushedImage,
-  builder: string = builderId,
+  builder = builderId,
 ): readonly { readonly uri: string; readonly digest: string }[] {
   const { buildDefinition, runDetails } = provenanceOf(image);
   assert.equal(runDetails.builder.id, builder);

@@ -1,27 +1,34 @@
-import { mkdir, writeFile } from "node:fs/promises";
+import { mkdir } from "node:fs/promises";
 import path from "node:path";
-import { buildImage } from "../../../scripts/peers/images/build-image.ts";
+import { describeLayer } from "../../../scripts/peers/cluster/image/layer.ts";
+import type { Image } from "../../../scripts/peers/cluster/image/oci-layout.ts";
+import { writeTar } from "../../../scripts/peers/cluster/image/tar.ts";
+import { baseImages } from "../../../scripts/peers/images/base-images.ts";
+import { pushImage } from "./push-image.ts";
 import type { ImagesUnderTest } from "./use-images.ts";
 
-/** Images that a stack may begin with, by the names that its settings have for them. */
-export type Bases = Readonly<Record<"debian" | "node" | "giteaRunner", string>>;
-
-/** Pushes what stands for some of the images that our Dockerfiles begin with, as a mirror has them. Returns references by digest. */
-export async function pushBases(images: ImagesUnderTest, signal: AbortSignal): Promise<Bases> {
-  const { registry, buildkit, contexts, folder } = images;
-  const push = async (stage: string, lines: string): Promise<string> => {
-    const repository = `${registry.host}/mirror/${stage}`;
-    const own = path.join(folder, "mirror", stage);
-    await mkdir(own, { recursive: true });
-    const dockerfile = path.join(own, "Dockerfile");
-    await writeFile(dockerfile, lines);
-    const context = { [stage]: contexts[stage] ?? "" };
-    const options = { dockerfile, reference: `${repository}:1`, contexts: context, epoch: 0 };
-    return `${repository}@${await buildImage(buildkit, options, signal)}`;
-  };
-  return {
-    debian: await push("debian", "FROM debian\n"),
-    node: await push("node", "FROM node\n"),
-    giteaRunner: await push("gitea-runner", "FROM scratch\nCOPY --from=gitea-runner / /\n"),
-  };
+/**
+ * Puts what stands for the images that our Dockerfiles begin with into the registry. Returns their references with digest,
+ * by the stages' names.
+ */
+export async function pushBases(
+  { parts, contexts, registry, folder }: ImagesUnderTest,
+  signal: AbortSignal,
+): Promise<Readonly<Record<string, string>>> {
+  const place = path.join(folder, "pushed-bases");
+  await mkdir(place);
+  const images: Image[] = [...baseImages(parts)];
+  for (const [stage, from] of Object.entries(contexts)) {
+    if (images.some(({ reference }) => reference === stage)) continue;
+    const file = path.join(place, `${stage}.tar`);
+    await writeTar(file, from, ["."], parts.environment, signal);
+    images.push({ reference: stage, layers: [await describeLayer(file)], config: {} });
+  }
+  const pushed: Record<string, string> = {};
+  for (const image of images) {
+    const repository = `base/${image.reference}`;
+    const digest = await pushImage(image, { registry: registry.url, repository }, signal);
+    pushed[image.reference] = `${registry.host}/${repository}@${digest}`;
+  }
+  return pushed;
 }

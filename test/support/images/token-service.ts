@@ -13,8 +13,10 @@ export type TokenServiceOptions = {
   readonly bundle: string;
   /** Whose JWT-SVIDs are taken. */
   readonly admitted: string;
-  /** The one repository that they may write to. */
-  readonly repository: string;
+  /** Those that they may write to. */
+  readonly repositories: readonly string[];
+  /** Where it listens; on loopback unless given. */
+  readonly address?: string;
 };
 
 /** Gives a registry's tokens to those who log in as `zot` with a JWT-SVID for audience `zot`. */
@@ -41,9 +43,9 @@ const claimsSchema = z.object({
   aud: z.union([z.string().transform((one) => [one]), z.array(z.string())]),
 });
 
-/** Starts it on loopback. */
+/** Starts it, without TLS. */
 export async function startTokenService(options: TokenServiceOptions): Promise<RunningTokenService> {
-  const { signer, repository } = options;
+  const { signer, repositories, address = "127.0.0.1" } = options;
   const answers: string[] = [];
   const tokenFor = async (subject: string, access: readonly object[]) => {
     const now = Math.floor(Date.now() / 1000);
@@ -66,7 +68,7 @@ export async function startTokenService(options: TokenServiceOptions): Promise<R
     if (fault !== undefined)
       return { status: 401, body: { errors: [{ code: "UNAUTHORIZED", message: fault }] } };
     // It is asked for other repositories of the same build, too: those get nothing, and no refusal.
-    const access = scopes.filter(({ name }) => name === repository);
+    const access = scopes.filter(({ name }) => repositories.includes(name));
     const token = await tokenFor(user, access);
     return { status: 200, body: { token, access_token: token, expires_in: 300 } };
   };
@@ -77,11 +79,11 @@ export async function startTokenService(options: TokenServiceOptions): Promise<R
       () => response.writeHead(500).end(),
     );
   });
-  server.listen(0, "127.0.0.1");
+  server.listen(0, address);
   await once(server, "listening");
   const { port } = server.address() as AddressInfo;
   return {
-    realm: `http://127.0.0.1:${port}/token`,
+    realm: `http://${address}:${port}/token`,
     service,
     issuer,
     answers,

@@ -12,14 +12,16 @@ import { type Buildkit, startBuildkit } from "../../../scripts/peers/images/star
 import { type Registry, startRegistry } from "../../../scripts/peers/images/start-registry.ts";
 import { createReport } from "../../../scripts/peers/report.ts";
 import { skipFor } from "../needs-tools.ts";
+import { createTestCa, type TestCa } from "../test-pki.ts";
 
 /** Stands in for what a developer has lying about in a checkout; no image may hold it. */
 export const planted = "planted-secret-7f1c2a";
 /** What a provenance calls the builder of these tests. */
 export const builderId = "https://builder.example/images";
 /** Seconds: 1 December 2026. No file of the sources is older. */
-const epoch = 1_796_083_200;
+export const epoch = 1_796_083_200;
 const buildMs = 90 * 60_000;
+const usualName = "registry.example";
 
 const repository = path.join(import.meta.dirname, "../../..");
 const sources = [
@@ -58,6 +60,8 @@ export type ImagesUnderTest = {
   readonly sbomGenerator: string;
   /** Nobody listens here: for a registry of the test's own, which BuildKit then asks without TLS, too. */
   readonly guardedPort: number;
+  /** Only BuildKit knows it by that name, as the file says where it is; it is believed with certificates of that CA. */
+  readonly named: { readonly hosts: string; readonly ca: TestCa };
   /** For the files of tests; it goes with the rest. */
   readonly folder: string;
   /** A copy of the sources, with secrets lying about. */
@@ -70,8 +74,11 @@ export type ImagesUnderTest = {
   rebuild(image: OurImage, signal: AbortSignal): Promise<string>;
 };
 
-/** Registers hooks that start both, and stop them. Skips the tests where no image can be built. */
-export function useImages(): () => ImagesUnderTest {
+/**
+ * Registers hooks that start both, and stop them. Skips the tests where no image can be built. `name` is that of a registry
+ * that the test itself starts, with TLS.
+ */
+export function useImages({ name = usualName } = {}): () => ImagesUnderTest {
   const stack = new AsyncDisposableStack();
   let state: ImagesUnderTest | undefined;
   const { signal } = new AbortController();
@@ -79,7 +86,7 @@ export function useImages(): () => ImagesUnderTest {
     this.timeout(buildMs);
     const obstacle = await imagesObstacle(process.env);
     if (obstacle !== undefined) skipFor(this, obstacle);
-    state = stack.use(await openImages(signal));
+    state = stack.use(await openImages(signal, name));
   });
   after("stop the builder and the registry", async function () {
     this.timeout(60_000);
@@ -92,32 +99,39 @@ export function useImages(): () => ImagesUnderTest {
 }
 
 /** The same for who is no test. Rejects where no image can be built; disposing of it stops both. */
-export async function openImages(signal: AbortSignal): Promise<ImagesUnderTest & AsyncDisposable> {
+export async function openImages(
+  signal: AbortSignal,
+  name = usualName,
+): Promise<ImagesUnderTest & AsyncDisposable> {
   await using stack = new AsyncDisposableStack();
   const parts = await prepareImages({ report: createReport() }, signal);
   const folder = await mkdtemp(path.join(tmpdir(), "images-"));
   stack.defer(() => rm(folder, { recursive: true, maxRetries: 5 }));
-  const images = await start(parts, folder, stack, signal);
+  const images = await start({ parts, folder, name }, stack, signal);
   const all = stack.move();
   return { ...images, [Symbol.asyncDispose]: () => all.disposeAsync() };
 }
 
 async function start(
-  parts: ImageParts,
-  folder: string,
+  from: { readonly parts: ImageParts; readonly folder: string; readonly name: string },
   stack: AsyncDisposableStack,
   signal: AbortSignal,
 ): Promise<ImagesUnderTest> {
-  const below = async (name: string) => {
-    await mkdir(path.join(folder, name));
-    return path.join(folder, name);
+  const { parts, folder, name } = from;
+  const below = async (part: string) => {
+    await mkdir(path.join(folder, part));
+    return path.join(folder, part);
   };
   const { registry: program } = parts;
   const registry = stack.use(await startRegistry({ program, folder: await below("registry") }, signal));
   const guardedPort = await freePort();
   const registries = [registry.host, `127.0.0.1:${guardedPort}`];
+  const ca = await createTestCa();
+  const named = { name, authority: path.join(folder, "authority.pem"), hosts: path.join(folder, "hosts") };
+  await writeFile(named.authority, ca.pem);
+  await cp("/etc/hosts", named.hosts);
   const buildkit = stack.use(
-    await startBuildkit({ parts, folder: await below("buildkit"), registries }, signal),
+    await startBuildkit({ parts, folder: await below("buildkit"), registries, named }, signal),
   );
   const contexts = await layOutBases(parts, await below("bases"));
   const generatorFolder = await below("generator");
@@ -146,6 +160,7 @@ async function start(
     contexts,
     sbomGenerator,
     guardedPort,
+    named: { hosts: named.hosts, ca },
     folder,
     sources: copy,
     publish: (image, abort) => build(image, "published", { sbomGenerator }, abort),

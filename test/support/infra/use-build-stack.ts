@@ -4,7 +4,7 @@ import path from "node:path";
 import { getCACertificates } from "node:tls";
 import { before } from "mocha";
 import { connect } from "nats";
-import { type Bases, pushBases } from "../images/push-bases.ts";
+import { pushBases } from "../images/push-bases.ts";
 import { type ImagesUnderTest, useImages } from "../images/use-images.ts";
 import { useNats } from "../nats.ts";
 import { repositoryStack } from "./repository-stack.ts";
@@ -16,6 +16,9 @@ import { planted } from "./use-queue-stack.ts";
 export const registryPassword = "planted-password-of-the-registry";
 /** Where the cluster pulls from. */
 export const pullRegistry = "registry.example.org";
+
+/** Images that a stack may begin with, by the names that its settings have for them. */
+export type Bases = Readonly<Record<"debian" | "node" | "giteaRunner", string>>;
 
 export type BuildStack = {
   readonly images: ImagesUnderTest;
@@ -91,7 +94,7 @@ export function useBuildStack(): BuildStack {
   before("make a stack that builds", async function () {
     this.timeout(300_000);
     await writeDockerSettings(docker(), images());
-    const bases = await pushBases(images(), signal);
+    const bases = basesOf(await pushBases(images(), signal));
     const stack = await pulumi.stack("prod", { program: "platform", secrets: planted });
     for (const name of copied)
       await cp(path.join(images().sources, name), path.join(stack.folder, name), { recursive: true });
@@ -121,6 +124,12 @@ export function useBuildStack(): BuildStack {
       return names;
     },
   };
+}
+
+function basesOf({ debian, node, "gitea-runner": giteaRunner }: Readonly<Record<string, string>>): Bases {
+  if (debian === undefined || node === undefined || giteaRunner === undefined)
+    throw new Error("an image that ours begin with was not pushed");
+  return { debian, node, giteaRunner };
 }
 
 /** What this machine trusts besides what Node trusts by itself: a whole bundle is more than a program can be started with. */
