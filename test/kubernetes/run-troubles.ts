@@ -30,8 +30,9 @@ export const runTroubles: readonly Trouble[] = [
     name: "oom",
     title: "too little memory for the job",
     changed: { POD_RESOURCES: '{"limits":{"memory":"420Mi"}}' },
-    // None of them is as large as the bootstrap, so that is what the kernel ends.
-    step: `for i in $(seq 40); do node -e 'setInterval(() => {}, 1000)' & done; wait`,
+    // Each is far smaller than the bootstrap, so that is what the kernel ends; and none is a program of so many pages that
+    // the kernel would rather read them anew all the time.
+    step: `for i in $(seq 80); do (held=$(head -c 8000000 /dev/zero | tr '\\0' x); sleep 300; echo \${#held}) & done; wait`,
     conclusion: "failure",
     rows: [
       /^This job was cut short: its executor ran out of memory\. Seen: OOMKilled, memory limit 420Mi/,
