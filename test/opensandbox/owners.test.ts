@@ -65,9 +65,11 @@ describe("two owners of VMs in one pool, each with a Gitea of its own,", functio
     assert.deepEqual(first, second, "the same ids");
     const given = platform.lab.log.lines.filter(({ message }) => message === "a sandbox has a vm");
     assert.equal(given.length, 2 * numbers.length, "one VM for each job");
+    // Both may want the last place that is ready; who comes second asks again.
+    const later = /^the pool shared has \d+ places that are ready, and \d+ VMs are asked for already$/;
     for (const { lines } of controllers)
       assert.deepEqual(
-        lines.filter(({ level }) => level === "error"),
+        lines.filter(({ level, error }) => level === "error" && !later.test(String(error))),
         [],
       );
   });

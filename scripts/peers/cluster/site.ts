@@ -59,8 +59,8 @@ export async function openSite(
   const namespaces = await createNamespaces({ folder, hostName: nodeName, hosts, environment }, signal);
   const running: Component[] = [];
   stack.defer(async () => {
-    await namespaces.stop();
-    await Promise.all(running.map((component) => component.process().stop(0)));
+    // At once: what has ended inside is waited for by who started it, which may be paused.
+    await Promise.all([namespaces.stop(), ...running.map((component) => component.process().stop(0))]);
   });
   await joinNetwork(slot, namespaces, environment, signal);
   await serveApiAddress(slot, apiServerPort, namespaces, signal);
