@@ -35,8 +35,8 @@ export function executorImageOf({ debian, programs }: BaseLayers, sources: Layer
 }
 
 /**
- * The controller's image, as controller/Dockerfile makes it but for the base, and for tini: nobody here stops it before
- * it has asked for SIGTERM.
+ * The controller's image, as controller/Dockerfile makes it but for the base, for tini (nobody here stops it before it has
+ * asked for SIGTERM), and for the types, which are taken away as for an executor.
  */
 export function controllerImageOf({ debian, programs }: BaseLayers, sources: Layer): Image {
   return {
@@ -46,7 +46,7 @@ export function controllerImageOf({ debian, programs }: BaseLayers, sources: Lay
       User: "65532:65532",
       WorkingDir: programFolder,
       Env: [`PATH=${systemPath.join(":")}`, "NODE_ENV=production"],
-      Entrypoint: [`${programFolder}/bin/node`, "controller/main.ts"],
+      Entrypoint: [`${programFolder}/bin/node`, "controller/main.js"],
     },
   };
 }
