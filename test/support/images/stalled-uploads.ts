@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, request, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
-/** A way to a registry on which what is uploaded does not get through. */
+/** A way to a registry on which what is uploaded does not get through, and nobody says so. */
 export type StalledUploads = AsyncDisposable & {
   /** As in image references. */
   readonly host: string;
@@ -17,8 +17,9 @@ export async function startStalledUploads(registry: string): Promise<StalledUplo
     (method === "PATCH" || method === "PUT") && url.includes("/blobs/uploads/");
   const stall = (incoming: IncomingMessage) => {
     waiting++;
-    // Nobody reads what it brings.
     incoming.socket.once("close", () => waiting--);
+    // It gets no answer. Unread, what it brings would hide that the sender has gone.
+    incoming.resume();
   };
   const pass = (incoming: IncomingMessage, outgoing: ServerResponse) => {
     const { method, headers, url = "/" } = incoming;
