@@ -3,8 +3,9 @@ import { describe, it } from "mocha";
 import { readConfig } from "../../controller/config.ts";
 import { controllerEnvironment } from "../../infra/controller-environment.ts";
 import { namesOf } from "../../infra/names.ts";
-import { readSettings, SettingsError } from "../../infra/read-settings.ts";
+import { readSettings } from "../../infra/read-settings.ts";
 import { secretMistakes } from "../../infra/secret-mistakes.ts";
+import { settingsMistakes } from "../support/infra/settings-mistakes.ts";
 import { allSecrets, stackSettings } from "../support/infra/stack-settings.ts";
 
 /** A stack in which one key has another value, by its path. */
@@ -16,19 +17,6 @@ function stackWith(key: string, value: unknown): Record<string, unknown> {
   for (const name of path) inner = (inner[name] ??= {}) as Record<string, unknown>;
   inner[last] = value;
   return stack;
-}
-
-function mistakes(given: Record<string, unknown>): readonly string[] {
-  try {
-    readSettings(given, allSecrets);
-  } catch (error) {
-    assert.ok(error instanceof SettingsError, String(error));
-    return error.message
-      .split("\n")
-      .slice(1)
-      .map((line) => line.trim());
-  }
-  return [];
 }
 
 const template = "vm.pool.template";
@@ -125,7 +113,7 @@ const refused: readonly (readonly [key: string, value: unknown, expected: RegExp
 describe("a stack's configuration that would give a platform which is broken or open", () => {
   for (const [key, value, expected] of refused)
     it(`is refused: ${key} ${JSON.stringify(value)}`, () => {
-      const [first = "", ...others] = mistakes(stackWith(key, value));
+      const [first = "", ...others] = settingsMistakes(stackWith(key, value));
       assert.match(first, expected);
       assert.deepEqual(others, []);
       assert.doesNotMatch(first, /planted/);
@@ -133,10 +121,11 @@ describe("a stack's configuration that would give a platform which is broken or 
 
   it("is refused where the controller is sent to the nodes that it keeps off", () => {
     const stack = stackWith("pod.nodeSelector", { ci: "pods" });
-    assert.deepEqual(mistakes({ ...stack, controller: { nodeSelector: { ci: "pods", zone: "a" } } }), [
-      "controller.nodeSelector: it names the nodes of pod.nodeSelector, where the controller never runs",
-    ]);
-    assert.deepEqual(mistakes({ ...stack, controller: { nodeSelector: { zone: "a" } } }), []);
+    assert.deepEqual(
+      settingsMistakes({ ...stack, controller: { nodeSelector: { ci: "pods", zone: "a" } } }),
+      ["controller.nodeSelector: it names the nodes of pod.nodeSelector, where the controller never runs"],
+    );
+    assert.deepEqual(settingsMistakes({ ...stack, controller: { nodeSelector: { zone: "a" } } }), []);
   });
 
   for (const [quota, resources, expected] of [
@@ -148,7 +137,7 @@ describe("a stack's configuration that would give a platform which is broken or 
     [{ pods: "8" }, {}, []],
   ] as const)
     it(`is refused where no executor could start: quota ${JSON.stringify(quota)}, ${JSON.stringify(resources)}`, () => {
-      const told = mistakes(stackSettings({ pod: { quota, resources } }));
+      const told = settingsMistakes(stackSettings({ pod: { quota, resources } }));
       assert.equal(told.length, expected.length, told.join());
       for (const [index, words] of expected.entries()) assert.ok(told[index]?.startsWith(words), told[index]);
     });
@@ -187,7 +176,7 @@ describe("a stack's configuration that would give a platform which is broken or 
       network: { policies: false, controller: [] },
     };
     assert.deepEqual(
-      new Set(mistakes(stack).map((line) => line.split(":")[0])),
+      new Set(settingsMistakes(stack).map((line) => line.split(":")[0])),
       new Set([
         "pod.capacity",
         "components",

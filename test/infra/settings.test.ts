@@ -2,34 +2,20 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { describe, it } from "mocha";
 import { parse } from "yaml";
-import { readSettings, SettingsError } from "../../infra/read-settings.ts";
+import { readSettings } from "../../infra/read-settings.ts";
+import { settingsMistakes } from "../support/infra/settings-mistakes.ts";
 import { settingsTable } from "../support/infra/settings-table.ts";
 import { allSecrets, devSettings, stackSettings } from "../support/infra/stack-settings.ts";
 
 describe("a stack's configuration", () => {
-  const mistakes = (
-    given: Record<string, unknown>,
-    secrets: ReadonlySet<string> = allSecrets,
-  ): readonly string[] => {
-    try {
-      readSettings(given, secrets);
-    } catch (error) {
-      assert.ok(error instanceof SettingsError, String(error));
-      return error.message
-        .split("\n")
-        .slice(1)
-        .map((line) => line.trim());
-    }
-    return [];
-  };
   const certificate = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
   const within = (key: string, overrides: object) => ({
     [key]: { ...(stackSettings()[key] as object), ...overrides },
   });
 
   it("B-106 is usable for prod and for dev", () => {
-    assert.deepEqual(mistakes(stackSettings()), []);
-    assert.deepEqual(mistakes(devSettings()), []);
+    assert.deepEqual(settingsMistakes(stackSettings()), []);
+    assert.deepEqual(settingsMistakes(devSettings()), []);
     const { pod, vm } = readSettings(stackSettings(), allSecrets);
     assert.deepEqual(
       [pod.capacity, vm?.capacity, vm?.label, vm?.pool.runtimeClass],
@@ -48,7 +34,9 @@ describe("a stack's configuration", () => {
     delete given["gitea"];
     assert.deepEqual(
       new Set(
-        mistakes(given, new Set(["natsPassword", "openSandboxApiKey"])).map((line) => line.split(":")[0]),
+        settingsMistakes(given, new Set(["natsPassword", "openSandboxApiKey"])).map(
+          (line) => line.split(":")[0],
+        ),
       ),
       new Set([
         "colour",
@@ -130,13 +118,19 @@ describe("a stack's configuration", () => {
     ],
   ] as const)
     it(`refuses ${title}`, () => {
-      assert.deepEqual(mistakes(stackSettings(given)), [expected]);
+      assert.deepEqual(settingsMistakes(stackSettings(given)), [expected]);
     });
 
   it("needs a key for OpenSandbox only where VMs are made", () => {
     const secrets = new Set([...allSecrets].filter((name) => name !== "openSandboxApiKey"));
-    assert.deepEqual(mistakes(stackSettings({ components: ["scheduler", "pod-worker"] }), secrets), []);
-    assert.match(mistakes(stackSettings(), secrets).join(), /^openSandboxApiKey: it is required, set it by/);
+    assert.deepEqual(
+      settingsMistakes(stackSettings({ components: ["scheduler", "pod-worker"] }), secrets),
+      [],
+    );
+    assert.match(
+      settingsMistakes(stackSettings(), secrets).join(),
+      /^openSandboxApiKey: it is required, set it by/,
+    );
   });
 });
 
