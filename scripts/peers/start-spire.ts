@@ -107,7 +107,7 @@ export async function startSpire(options: SpireOptions, signal: AbortSignal): Pr
   const asked = { serverBinary: peers.spireServer.binary, serverSocket };
   const parentId = `spiffe://${trustDomain}/host`;
   const bundleFile = below("bundle.pem");
-  await writeFile(bundleFile, await showBundle(asked, signal));
+  await writeFile(bundleFile, await showBundle(asked, "pem", signal));
   const agentSocket = below("agent/api.sock");
   await writeJson(
     below("agent.json"),

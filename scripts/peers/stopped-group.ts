@@ -1,5 +1,6 @@
-import { readdir, readFile } from "node:fs/promises";
+import { readdir } from "node:fs/promises";
 import { systemClock } from "../../controller/platform/clock.ts";
+import { readProcessStat } from "./process-stat.ts";
 import { within } from "./within.ts";
 
 const deadlineMs = 30_000;
@@ -22,19 +23,13 @@ export async function untilGroupStopped(group: number): Promise<void> {
 async function isGroupStopped(group: number): Promise<boolean> {
   for (const pid of await readdir("/proc")) {
     if (!/^\d+$/.test(pid)) continue;
-    const { group: own } = await readStat(`/proc/${pid}/stat`);
+    const { group: own } = await readProcessStat(`/proc/${pid}/stat`);
     if (own !== group) continue;
     const threads = await readdir(`/proc/${pid}/task`).catch(() => []);
-    const states = await Promise.all(threads.map((thread) => readStat(`/proc/${pid}/task/${thread}/stat`)));
+    const states = await Promise.all(
+      threads.map((thread) => readProcessStat(`/proc/${pid}/task/${thread}/stat`)),
+    );
     if (!states.every(({ state }) => idle.has(state))) return false;
   }
   return true;
-}
-
-/** What is gone is over. */
-async function readStat(file: string): Promise<{ readonly state: string; readonly group: number }> {
-  const text = await readFile(file, "utf8").catch(() => "");
-  // The name in parentheses may hold blanks.
-  const [state = "X", , group] = text.slice(text.lastIndexOf(")") + 2).split(" ");
-  return { state: state === "" ? "X" : state, group: Number(group) };
 }

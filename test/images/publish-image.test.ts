@@ -9,7 +9,7 @@ import { createSpireEntries } from "../../controller/backends/local/spire-entrie
 import { parseSpiffeId } from "../../controller/identity/spiffe-id.ts";
 import { onPath } from "../../scripts/peers/find-peer.ts";
 import { type Registry, startRegistry } from "../../scripts/peers/images/start-registry.ts";
-import { runCommand } from "../../scripts/peers/run-command.ts";
+import { showBundle } from "../../scripts/peers/spire-api/bundle.ts";
 import { type Spire, startSpire } from "../../scripts/peers/start-spire.ts";
 import { eventually } from "../support/eventually.ts";
 import { processesMentioning } from "../support/find-processes.ts";
@@ -63,15 +63,7 @@ describe("publish-image, with a real registry, BuildKit and SPIRE", () => {
     const fetchJwt = ["api", "fetch", "jwt", "-audience", "zot", "-socketPath", spire.agentSocket];
     for (const id of [publisher, stranger])
       await eventually(`the agent gives ${id}`, () => succeeds(agent, [...fetchJwt, "-spiffeID", id]));
-    const bundle = await runCommand(
-      {
-        program: asked.serverBinary,
-        args: ["bundle", "show", "-format", "spiffe", "-socketPath", asked.serverSocket],
-        environment: process.env,
-        deadline: 10_000,
-      },
-      signal,
-    );
+    const bundle = await showBundle(asked, "spiffe", signal);
     const signer = await createTestCa();
     await writeFile(at("signer.pem"), signer.pem);
     const admitted = { admitted: publisher, repositories: [repository] };

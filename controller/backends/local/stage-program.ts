@@ -50,8 +50,9 @@ export type StagedProgram = {
 
 /**
  * Puts the bootstrap with all that it needs where every user can read it, and where it stays as it is while the
- * sources change: a home folder is often closed to others. There it is JavaScript, for a faster start. The same content is staged once; whoever comes second,
- * also at the same time, gets the first one's. Programs of older content stay, executors may still run them.
+ * sources change: a home folder is often closed to others. There it is JavaScript, for a faster start. The same content is
+ * staged once; whoever comes second, also at the same time, gets the first one's. Programs of older content stay, executors
+ * may still run them.
  */
 export async function stageProgram(from: ProgramSource): Promise<StagedProgram> {
   const { source, target, packages = bootstrapPackages } = from;

@@ -1,6 +1,7 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { systemClock } from "../../../controller/platform/clock.ts";
+import { readProcessStat } from "../process-stat.ts";
 import { type Command, runCommand } from "../run-command.ts";
 import { startServer } from "../server-process.ts";
 import { within } from "../within.ts";
@@ -144,12 +145,9 @@ export async function createNamespaces(options: NamespaceOptions, signal: AbortS
  */
 async function untilEnded(pid: number): Promise<void> {
   const look = async (signal: AbortSignal) => {
-    for (;;) {
-      const stat = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => "");
-      // Gone, or nobody has asked for its exit code.
-      if (stat === "" || stat.slice(stat.lastIndexOf(")") + 2).startsWith("Z")) return;
-      await systemClock.sleep(lookMs, signal);
-    }
+    // Gone, or nobody has asked for its exit code.
+    const ended = async () => ["X", "Z"].includes((await readProcessStat(`/proc/${pid}/stat`)).state);
+    while (!(await ended())) await systemClock.sleep(lookMs, signal);
   };
   const what = `the end of process ${pid} with all in its namespace`;
   await within(endDeadlineMs, what, look, new AbortController().signal);

@@ -1,11 +1,15 @@
 import type { SpireServer } from "../../../controller/backends/local/spire-command.ts";
 import { runCommand } from "../run-command.ts";
 
-/** The CAs of the server's trust domain, as PEM. */
-export async function showBundle(server: SpireServer, signal: AbortSignal): Promise<string> {
+/** What signs in the server's trust domain: the CAs as PEM, or all of it as SPIFFE has bundles, JWT keys among it. */
+export async function showBundle(
+  server: SpireServer,
+  format: "pem" | "spiffe",
+  signal: AbortSignal,
+): Promise<string> {
   const command = {
     program: server.serverBinary,
-    args: ["bundle", "show", "-socketPath", server.serverSocket],
+    args: ["bundle", "show", "-format", format, "-socketPath", server.serverSocket],
     environment: process.env,
     deadline: 30_000,
   };

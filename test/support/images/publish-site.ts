@@ -2,7 +2,7 @@ import { appendFile, mkdir, writeFile } from "node:fs/promises";
 import path from "node:path";
 import type { KubernetesObject } from "../../../scripts/peers/cluster/api.ts";
 import { type Registry, startRegistry } from "../../../scripts/peers/images/start-registry.ts";
-import { runCommand } from "../../../scripts/peers/run-command.ts";
+import { showBundle } from "../../../scripts/peers/spire-api/bundle.ts";
 import { facadeName } from "../kubernetes/cluster-platform.ts";
 import type { TenantOptions } from "../kubernetes/tenant.ts";
 import type { ClusterUnderTest } from "../kubernetes/use-cluster.ts";
@@ -44,15 +44,9 @@ export async function startPublishSite(
   const { hostAddress: address, spire } = cluster.platform.kubernetes;
   const folder = path.join(images.folder, "site");
   await mkdir(folder);
-  const bundle = await runCommand(
-    {
-      program: spire.peers.spireServer.binary,
-      args: ["bundle", "show", "-format", "spiffe", "-socketPath", spire.serverSocket],
-      environment: process.env,
-      deadline: 10_000,
-    },
-    signal,
-  );
+  const { serverSocket, peers } = spire;
+  const server = { serverBinary: peers.spireServer.binary, serverSocket };
+  const bundle = await showBundle(server, "spiffe", signal);
   const signer = await createTestCa();
   const certificate = path.join(folder, "signer.pem");
   await writeFile(certificate, signer.pem);
