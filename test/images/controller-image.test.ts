@@ -5,9 +5,10 @@ import { before, describe, it } from "mocha";
 import { z } from "zod";
 import { freePort } from "../../scripts/peers/free-port.ts";
 import { materialsOf, packagesOf } from "../support/images/attested.ts";
-import { type PushedImage, readPushed } from "../support/images/pushed-image.ts";
+import { useBuiltImage } from "../support/images/built-image.ts";
+import type { PushedImage } from "../support/images/pushed-image.ts";
 import { startContainer } from "../support/images/run-bundle.ts";
-import { fetchLayers, textsIn, unpack } from "../support/images/unpack.ts";
+import { textsIn } from "../support/images/unpack.ts";
 import { planted, useImages } from "../support/images/use-images.ts";
 import { eventually } from "../support/eventually.ts";
 
@@ -18,20 +19,12 @@ const manifest = z.object({ dependencies: z.record(z.string(), z.string()), vers
 
 describe("the controller's image", () => {
   const images = useImages();
+  const built = useBuiltImage(images, "controller", buildMs);
   let image: PushedImage;
   let layers: readonly string[];
   let root: string;
-  before("build and push it", async function () {
-    this.timeout(buildMs);
-    const begun = performance.now();
-    const digest = await images().publish("controller", signal);
-    console.log(`      built in ${((performance.now() - begun) / 1000).toFixed(1)} s`);
-    image = await readPushed(images().registry.url, "controller", digest);
-    const { folder } = images();
-    root = path.join(folder, "root");
-    await mkdir(path.join(folder, "layers"));
-    layers = await fetchLayers(image, path.join(folder, "layers"));
-    await unpack(layers, root);
+  before("look at it", () => {
+    ({ image, layers, root } = built());
   });
 
   it("B-104 has an SBOM about it, with packages of npm and of Debian", async () => {

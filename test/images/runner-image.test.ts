@@ -1,13 +1,14 @@
 import assert from "node:assert/strict";
-import { mkdir, readFile, stat } from "node:fs/promises";
+import { readFile, stat } from "node:fs/promises";
 import path from "node:path";
 import { before, describe, it } from "mocha";
 import { runCommand } from "../../scripts/peers/run-command.ts";
 import { eventually } from "../support/eventually.ts";
 import { materialsOf, packagesOf } from "../support/images/attested.ts";
-import { type PushedImage, readPushed } from "../support/images/pushed-image.ts";
+import { useBuiltImage } from "../support/images/built-image.ts";
+import type { PushedImage } from "../support/images/pushed-image.ts";
 import { startContainer } from "../support/images/run-bundle.ts";
-import { fetchLayers, textsIn, unpack } from "../support/images/unpack.ts";
+import { textsIn } from "../support/images/unpack.ts";
 import { planted, useImages } from "../support/images/use-images.ts";
 
 const { signal } = new AbortController();
@@ -17,20 +18,12 @@ const runner = 2000;
 
 describe("the executor's image", () => {
   const images = useImages();
+  const built = useBuiltImage(images, "runner-image", buildMs);
   let image: PushedImage;
   let layers: readonly string[];
   let root: string;
-  before("build and push it", async function () {
-    this.timeout(buildMs);
-    const begun = performance.now();
-    const digest = await images().publish("runner-image", signal);
-    console.log(`      built in ${((performance.now() - begun) / 1000).toFixed(1)} s`);
-    image = await readPushed(images().registry.url, "runner-image", digest);
-    const { folder } = images();
-    root = path.join(folder, "root");
-    await mkdir(path.join(folder, "layers"));
-    layers = await fetchLayers(image, path.join(folder, "layers"));
-    await unpack(layers, root);
+  before("look at it", () => {
+    ({ image, layers, root } = built());
   });
 
   /** What a shell in it prints, with the rights and the groups of a user of the image. */
